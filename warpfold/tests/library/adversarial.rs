@@ -138,7 +138,7 @@ struct Found {
 #[derive(Default)]
 struct Failures(BTreeMap<String, Vec<String>>);
 
-/// Wrong results printed in full per operation, type and form; of the others only the sets are named.
+/// Wrong results per operation, type and form that are printed; of the others, only the sets are.
 const SHOWN: usize = 4;
 
 impl Failures {
@@ -147,7 +147,7 @@ impl Failures {
         let right = match expected {
             // In device memory, an empty result is NaN and index 0.
             None => found.iter().all(|part| part.is_nan() || *part == Number::Integer(0)),
-            // The host returns no result if infinities leave none.
+            // The host returns no result if infinities make the result NaN.
             Some(wants) if found.is_empty() => {
                 matches!(wants[..], [Want::Is(first), ..] if first.is_nan())
                     || matches!(wants[..], [Want::Unsaid])
@@ -196,17 +196,17 @@ struct Whole<T> {
     more: Buffer<T>,
 }
 
-/// Consecutive sets of equal length.
+/// Consecutive sets of equal length, as matrices.
 struct Matrix<T> {
     set: usize,
     count: usize,
     len: usize,
     values: Vec<T>,
     rows: Buffer<T>,
-    /// One column per set; in `beside`, with other elements next to each column.
+    /// The sets as columns; in `beside`, other elements are next to each column.
     columns: Buffer<T>,
     beside: Buffer<T>,
-    /// The columns twice.
+    /// The matrix of `columns`, two times.
     twice: Buffer<T>,
 }
 
@@ -224,8 +224,8 @@ struct Table<T> {
 const LENS: [usize; 5] = [1, 3, 4, 17, 40];
 
 impl<T: Case> Table<T> {
-    /// Uploads the sets alone and concatenated, and the `few` also as matrices with rows of these
-    /// lengths.
+    /// Uploads the sets alone and concatenated, and the `few` also as matrices with rows of the lengths
+    /// `lens`.
     fn new(few: &[(String, Vec<T>)], many: &[(String, Vec<T>)], lens: &[usize]) -> Self {
         let upload = |values: &[T]| device().upload(values).unwrap();
         let mut sets: Vec<Set> = Vec::new();
@@ -376,7 +376,7 @@ where
     all
 }
 
-/// Number of elements up to the end of each of the first devices of a group.
+/// End indices of the elements on the first devices of a group; the last device has the rest.
 const CUTS: [usize; 3] = [1, 1, 2];
 
 /// A set on the devices of a group: the first element alone on the first device, none on the second.
@@ -408,7 +408,7 @@ impl<T: Case> Cut<T> {
 struct Asking<T> {
     table: Table<T>,
     failures: Failures,
-    /// If not empty, only these are checked.
+    /// The sets on devices of a group; if there are any, only these are checked.
     cuts: Vec<Cut<T>>,
 }
 

@@ -20,12 +20,12 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // During a thread's exit its counter may already be destroyed.
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller passes a layout of nonzero size.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's contract.
+        // SAFETY: `pointer` was allocated by `System` with this layout.
         unsafe { System.dealloc(pointer, layout) }
     }
 }

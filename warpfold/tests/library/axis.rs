@@ -111,10 +111,9 @@ fn every_column_of_matrices_that_begin_anywhere_has_its_result() {
     check_shapes::<u64>(1);
 }
 
-/// The tests above use launches of all kinds. Launches depend on the device's size, here the
-/// simulator's.
+/// Skipped on a GPU, because launches depend on the size of the device.
 #[test]
-fn the_shapes_take_every_kernel_with_one_block_and_several() {
+fn shapes_cover_every_kernel_and_grid_size() {
     if on_gpu() {
         return;
     }
@@ -131,7 +130,7 @@ fn the_shapes_take_every_kernel_with_one_block_and_several() {
 }
 
 #[test]
-fn every_operation_gives_of_a_column_what_it_gives_of_a_buffer() {
+fn column_results_match_buffer_results() {
     let _checked = no_findings();
     macro_rules! check {
         ($T:ty: $($op:ident)*) => {
@@ -178,7 +177,7 @@ fn means_and_variances_of_columns_are_those_of_their_elements() {
 
 /// Puts NaN, infinity and zeros in separate columns; the element itself must be returned.
 #[test]
-fn a_column_with_nan_infinity_or_negative_zero_has_them_in_its_result_alone() {
+fn special_values_affect_only_their_own_column() {
     let specials = [f32::from_bits(0x7fc1_2345), f32::NEG_INFINITY, -0.0, -1.0];
     for (len, width) in [(700, 4), (700, 5), (2, 4), (3000, 4)] {
         let mut values = vec![0.0_f32; len * width];
@@ -202,7 +201,7 @@ fn a_column_with_nan_infinity_or_negative_zero_has_them_in_its_result_alone() {
 }
 
 #[test]
-fn an_axis_is_any_of_an_array_or_several() {
+fn consecutive_axes_of_an_array_are_reduced() {
     let _checked = no_findings();
     let shape = [3, 4, 5, 6];
     let values = small::<i64>(360, 5);
@@ -234,16 +233,16 @@ fn refused<R: std::fmt::Debug>(result: Result<R, Error>, words: &[&str]) {
 }
 
 #[test]
-fn what_is_no_axis_is_refused_before_anything_is_launched() {
+fn invalid_axes_are_rejected_before_launch() {
     let buffer = device().upload(&small::<i32>(24, 1)).unwrap();
     refused(buffer.axis(&[2, 3, 5], 1), &["[2, 3, 5]", "24 elements", "product is 24"]);
     refused(buffer.axis(&[usize::MAX, 2], 1), &["24 elements"]);
-    refused(buffer.axis(&[2, 3, 4], 3), &["axis 3", "3 dimensions", "0 up to 3"]);
+    refused(buffer.axis(&[2, 3, 4], 3), &["axis 3", "3 dimensions", "0..3"]);
     refused(buffer.axis(&[2, 3, 4], usize::MAX), &["3 dimensions"]);
     refused(buffer.axis(&[], 0), &["product is 24"]);
-    refused(buffer.axes(&[2, 3, 4], 1..1), &["axes 1 up to 1"]);
+    refused(buffer.axes(&[2, 3, 4], 1..1), &["axes 1..1"]);
     #[allow(clippy::reversed_empty_ranges)]
-    refused(buffer.axes(&[2, 3, 4], 2..1), &["axes 2 up to 1"]);
+    refused(buffer.axes(&[2, 3, 4], 2..1), &["axes 2..1"]);
     refused(buffer.columns(0), &["24 elements"]);
     refused(buffer.columns(7), &["24 elements"]);
     let none = device().upload::<i32>(&[]).unwrap();
@@ -253,7 +252,10 @@ fn what_is_no_axis_is_refused_before_anything_is_launched() {
     let (axis, stream) = (buffer.columns(4).unwrap(), device().stream().unwrap());
     let mut outputs = device().outputs::<i64>(5).unwrap();
     let on = reducer().on(&stream);
-    refused(on.reduce_into(op::Sum, &axis, &mut outputs), &["outputs for 5", "4 results of an axis"]);
+    refused(
+        on.reduce_into(op::Sum, &axis, &mut outputs),
+        &["room for 5 results", "4 results of an axis"],
+    );
 }
 
 #[test]
@@ -296,7 +298,7 @@ fn the_same_columns_give_the_same_bits() {
 }
 
 #[test]
-fn kernels_for_axes_are_loaded_ahead() {
+fn prepare_loads_axis_kernels() {
     fn prepared<T: Element>() {
         let buffer = device().upload(&[T::zeroed(); 12]).unwrap();
         let reducer = Reducer::new(device()).unwrap();

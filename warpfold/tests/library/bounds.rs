@@ -82,7 +82,7 @@ fn takes(what: &str, given: &dyn Debug, call: impl FnOnce() -> Answer) -> bool {
 
 type Call = (&'static str, fn(usize) -> Answer, &'static [usize]);
 
-/// Calls with a number, and the elements of [`NUMBERS`] that they accept.
+/// Calls that take a number, and the elements of [`NUMBERS`] that they accept.
 const CALLS: &[Call] = &[
     ("rows", |n| done(reducer().reduce(op::Sum, ten().rows(n)?)), &[1, 10]),
     ("rows of none", |n| done(reducer().reduce(op::Sum, none().rows(n)?)), &[1, 10, MANY, LARGE, MAX]),
@@ -251,7 +251,7 @@ const CALLS: &[Call] = &[
             let layout = Layout { dtype: DataType::of::<u8>(), shape: vec![n, 2], strides: vec![n, n] };
             let tensor =
                 device().upload(&[1_u8; 200]).unwrap().into_dlpack_as::<ManagedTensor>(layout)?;
-            // SAFETY: as above.
+            // SAFETY: the tensor was made just now and has no other owner.
             unsafe { (*tensor).deleter.unwrap()(tensor) };
             Ok(())
         },
@@ -260,7 +260,7 @@ const CALLS: &[Call] = &[
 ];
 
 #[test]
-fn any_number_is_taken_or_refused() {
+fn numeric_arguments_of_any_size_are_accepted_or_rejected() {
     let mut wrong = Vec::new();
     for (what, call, taken) in CALLS {
         let found: Vec<_> = NUMBERS.iter().filter(|&n| takes(what, n, || call(*n))).collect();
@@ -302,7 +302,7 @@ fn any_interval_has_the_elements_that_are_inside() {
 }
 
 #[test]
-fn numbers_are_answered_whatever_is_asked() {
+fn queries_accept_any_number() {
     for n in NUMBERS {
         let spread = Spread { mean: 1.0, variance: 2.0 };
         assert!(n < 2 || (2.0..=2.3).contains(&spread.sample_variance(n as u64)));
@@ -339,7 +339,7 @@ struct ToPages([[u8; 1024]; 8]);
 
 /// Memory is aligned to 256 bytes, and larger element alignments are refused.
 #[test]
-fn elements_of_any_alignment_are_taken_or_refused() {
+fn element_alignments_up_to_256_bytes_are_accepted() {
     let some = vec![Aligned::zeroed(); 10];
     assert_eq!(device().upload(&some).unwrap().as_device_ptr() % 256, 0);
     assert_eq!(reducer().stream(&some[..]).push_to(&mut []).unwrap(), 10);

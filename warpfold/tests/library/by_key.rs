@@ -1,4 +1,4 @@
-//! Runs of equal keys, and reductions of the values that they have.
+//! Runs of equal keys, and reductions of values by key.
 
 use std::fmt::Debug;
 
@@ -100,7 +100,7 @@ fn keys_may_begin_and_end_anywhere() {
     }
 }
 
-/// More tiles than blocks, so that each block has several; in some tiles one run begins, or none.
+/// There are more tiles than blocks, so each block has several. In some tiles one run begins, or none.
 #[test]
 fn runs_over_more_tiles_than_there_are_blocks_are_found() {
     let _checked = no_findings();
@@ -202,7 +202,7 @@ fn every_operation_has_its_result_of_every_run() {
     case.check(op::Sum.reproducible(), "u32", |run| u32::total(run, false));
 }
 
-/// The values make sums round.
+/// Sums of the values are rounded.
 #[test]
 fn the_same_keys_and_values_give_the_same_bits() {
     let (_, lens) = shapes::<i32>().swap_remove(10);
@@ -252,9 +252,9 @@ impl Filled {
     }
 }
 
-/// Includes a single run, and as many runs as values, which have kernels of their own.
+/// Includes a single run, and runs of one value each, which have kernels of their own.
 #[test]
-fn runs_are_written_into_memory_that_has_room_for_them_and_nothing_else_is() {
+fn runs_are_written_only_within_the_given_outputs() {
     let _checked = no_findings();
     let (_, few) = shapes::<i64>().swap_remove(9);
     let filled = Filled::new();
@@ -283,7 +283,7 @@ fn refused<R: Debug>(result: Result<R, Error>, words: &[&str]) {
 }
 
 #[test]
-fn more_runs_than_there_is_room_for_are_refused_with_their_number_and_nothing_is_written() {
+fn too_small_outputs_are_rejected_with_the_run_count() {
     let _checked = no_findings();
     let (case, filled) = (Case::<i64, i64>::small(&[3, 1, 40, 2]), Filled::new());
     for (keys, results) in [(3, 4), (4, 3), (0, 0), (1, 100)] {
@@ -298,7 +298,7 @@ fn more_runs_than_there_is_room_for_are_refused_with_their_number_and_nothing_is
 }
 
 #[test]
-fn keys_that_are_not_as_many_as_values_are_refused_before_anything_is_launched() {
+fn unequal_key_and_value_counts_are_rejected_before_launch() {
     let (keys, values) = (device().upload(&[1_u8; 5]).unwrap(), device().upload(&[1.0_f32; 4]).unwrap());
     let (mut of, mut results) = (device().outputs(5).unwrap(), device().outputs(5).unwrap());
     #[cfg(feature = "simulator")]
@@ -318,13 +318,12 @@ fn keys_that_are_not_as_many_as_values_are_refused_before_anything_is_launched()
     assert_eq!((of.read().unwrap(), results.read().unwrap()), (vec![0; 5], vec![0.0; 5]));
 }
 
-/// Keys, values and results are the results of other reductions that are still pending.
 #[test]
-fn keys_and_values_may_be_results_and_results_values() {
+fn pending_results_can_be_keys_and_values() {
     let _checked = no_findings();
     let stream = device().stream().unwrap();
     let matrix = device().upload(&[1_i64, 1, 2, 0, 3, 3, 4, 2]).unwrap();
-    // Separate reducers, as in `Filled`.
+    // Separate reducers, because querying pending work would run it.
     let makers = [(); 2].map(|()| Reducer::new(device()).unwrap());
     let [keys, values] = makers.each_ref().map(|maker| {
         let mut sums = device().outputs::<i64>(4).unwrap();
@@ -374,7 +373,7 @@ fn runs_are_prepared_for_all_keys_of_a_size() {
 
 #[test]
 #[cfg(feature = "simulator")]
-fn what_belongs_to_another_device_is_refused() {
+fn arguments_of_another_device_are_refused() {
     let other = crate::devices::in_own_context(warpfold_sim_driver::driver());
     let [here, there] = [device(), &other].map(|device| device.upload(&[1, 1, 2]).unwrap());
     let is_other = |error: Error, expected: &str| {

@@ -36,7 +36,7 @@ fn of_all<T: Sample<Sum: Sample>>() {
 }
 
 #[test]
-fn results_of_parts_are_combined_to_those_of_all() {
+fn combined_partial_results_equal_the_whole() {
     for_every_type!(of_all());
 }
 

@@ -79,7 +79,6 @@ pub(crate) fn reducer() -> &'static Reducer {
     REDUCER.get_or_init(|| Reducer::new(device()).unwrap())
 }
 
-/// Returns a reducer with fixed launch parameters.
 pub(crate) fn reducer_of(choice: Choice) -> Reducer {
     reducer_with(device(), PtxSource::from_environment(), Tuning::fixed(choice).unwrap(), 2)
 }
@@ -219,7 +218,6 @@ pub(crate) fn check<T: Sample>(reducer: &Reducer, values: &[T], buffer: &Buffer<
     );
 }
 
-/// Checks the operations that do not add.
 #[track_caller]
 pub(crate) fn check_extremes<T: Sample>(
     reducer: &Reducer,

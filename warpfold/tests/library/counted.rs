@@ -41,7 +41,7 @@ fn counts<T: Sample>(reducer: &Reducer, start: usize) {
 }
 
 #[test]
-fn so_many_elements_are_reduced_as_device_memory_says() {
+fn element_count_is_read_from_device_memory() {
     let _checked = no_findings();
     for_every_type!(counts(reducer(), 0));
     for_every_type!(counts(reducer(), 3));
@@ -99,7 +99,7 @@ fn none<T: Sample>(least: T, largest: T) {
 }
 
 #[test]
-fn no_elements_leave_what_gives_way_to_all_others() {
+fn zero_count_gives_the_identity() {
     let _checked = no_findings();
     macro_rules! integers {
         ($($ty:ty)*) => { $(none(<$ty>::MIN, <$ty>::MAX);)* };
@@ -112,7 +112,7 @@ fn no_elements_leave_what_gives_way_to_all_others() {
 }
 
 #[test]
-fn a_count_above_the_length_is_an_error_and_reads_nothing_behind() {
+fn count_above_length_is_an_error_without_out_of_bounds_reads() {
     let _checked = no_findings();
     let stream = device().stream().unwrap();
     let values = device().upload(&[1_i64, 2, 3, 1 << 40]).unwrap();
@@ -142,7 +142,7 @@ fn a_result_is_a_count_on_another_stream() {
     let streams = [(); 2].map(|()| device().stream().unwrap());
     let buffer = device().upload(&[1_i64; 50_000]).unwrap();
     let mut kept = device().output::<u64>().unwrap();
-    // Creates the workspace and loads the kernels beforehand, for the same reason.
+    // Creates the workspace and loads the kernels beforehand, because both would query pending work.
     let ready =
         reducers[1].on(&streams[1]).reduce(op::Sum, buffer.counted(&count_of(1))).unwrap().wait();
     assert_eq!(ready.unwrap(), 1);
@@ -151,14 +151,13 @@ fn a_result_is_a_count_on_another_stream() {
     assert_eq!(sum.wait().unwrap(), 1234);
 }
 
-/// A count's memory is not overwritten before all of its readers are done.
 #[test]
-fn a_count_is_read_before_its_place_is_used_again() {
+fn count_is_not_overwritten_before_its_readers_finish() {
     let _checked = no_findings();
     let reducer = Reducer::new(device()).unwrap();
     let writer = device().stream().unwrap();
     let buffer = device().upload(&[1_i64; 50_000]).unwrap();
-    // Separate and prepared reducers, as above.
+    // Separate reducers with loaded kernels, because querying pending work would run it.
     let readers = [(); 2].map(|()| (Reducer::new(device()).unwrap(), device().stream().unwrap()));
     for (reducer, stream) in &readers {
         let ready = reducer.on(stream).reduce(op::Sum, buffer.counted(&count_of(1))).unwrap().wait();
@@ -177,7 +176,7 @@ fn a_count_is_read_before_its_place_is_used_again() {
 }
 
 #[test]
-fn what_is_read_lives_until_it_was_read() {
+fn counts_and_elements_live_until_pending_work_finishes() {
     let _checked = no_findings();
     let stream = device().stream().unwrap();
     let buffer: Buffer<u32> = device().upload(&[5, 6, 7]).unwrap();

@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[test]
-fn a_slice_of_cudarcs_is_reduced_in_place() {
+fn cudarc_slice_is_reduced_in_place() {
     if !on_gpu() {
         return;
     }

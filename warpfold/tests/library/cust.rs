@@ -30,7 +30,7 @@ fn theirs<T: ::cust::memory::DeviceCopy>(device: &Device, values: &[T]) -> Devic
 }
 
 #[test]
-fn a_buffer_of_custs_is_reduced_in_place_and_freed_in_its_context() {
+fn cust_buffer_is_reduced_in_place_and_freed() {
     let device = own_context();
     let (reducer, values) = (Reducer::new(&device).unwrap(), small::<f32>(5000, 6));
     let stream = device.stream().unwrap();

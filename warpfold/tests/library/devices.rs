@@ -39,7 +39,7 @@ impl log::Log for Log {
 static LOG: Log = Log(Mutex::new(Vec::new()));
 
 #[test]
-fn auto_says_what_it_takes_and_what_is_demanded_is_not_replaced() {
+fn auto_logs_its_choice_and_explicit_selection_has_no_fallback() {
     log::set_logger(&LOG).unwrap();
     log::set_max_level(log::LevelFilter::Info);
     let (auto, gpu) = (Device::open(Selection::Auto), Device::open(Selection::Cuda));
@@ -50,11 +50,11 @@ fn auto_says_what_it_takes_and_what_is_demanded_is_not_replaced() {
         Ok(gpu) => {
             assert_eq!(auto, gpu);
             assert!(!gpu.info().simulated);
-            says(&lines, &[&format!("INFO: warpfold takes {}", gpu.info().name)]);
+            says(&lines, &[&format!("INFO: warpfold uses {}", gpu.info().name)]);
         }
         Err(error @ (Error::NoDriver { .. } | Error::NoDevice { .. })) => {
             assert!(auto.info().simulated);
-            says(&lines, &["WARN: warpfold takes PTX simulator", "no CUDA driver"]);
+            says(&lines, &["WARN: warpfold uses PTX simulator", "no CUDA driver"]);
             assert_eq!(error.to_string().lines().count(), 1, "{error}");
             assert!(std::error::Error::source(&error).is_some() == Driver::load().is_err());
         }
@@ -63,7 +63,7 @@ fn auto_says_what_it_takes_and_what_is_demanded_is_not_replaced() {
 }
 
 #[test]
-fn what_is_opened_twice_is_the_same_device() {
+fn reopening_returns_the_same_device() {
     let selection = if on_gpu() { Selection::Cuda } else { Selection::Sim };
     let (one, other) = (Device::open(selection).unwrap(), Device::open(selection).unwrap());
     assert_eq!((&one, one.info()), (&other, other.info()));
@@ -74,7 +74,7 @@ fn what_is_opened_twice_is_the_same_device() {
 }
 
 #[test]
-fn the_simulator_says_what_it_is() {
+fn simulator_reports_its_properties() {
     let device = Device::open(Selection::Sim).unwrap();
     let info = device.info();
     assert!(info.simulated && info.capability >= (9, 0) && info.multiprocessors > 0);
@@ -82,7 +82,7 @@ fn the_simulator_says_what_it_is() {
 }
 
 #[test]
-fn the_first_program_prints_what_the_readme_says() {
+fn first_program_prints_the_output_in_the_readme() {
     let values: Vec<f32> = (0..1_000_000).map(|i| i as f32 / 1e6).collect();
     let buffer = device().upload(&values).unwrap();
     assert_eq!(reducer().sum(&buffer).unwrap().to_string(), "499999.5");
@@ -90,12 +90,12 @@ fn the_first_program_prints_what_the_readme_says() {
 }
 
 #[test]
-fn what_belongs_to_another_device_is_refused() {
+fn arguments_of_another_device_are_refused() {
     let elsewhere = own_context();
     let refused = |what: &str, outcome: Result<()>| {
         let error = outcome.expect_err(what);
         assert!(matches!(error, Error::OtherDevice { .. }), "{error:?}");
-        says(&error, &[&format!("the {what} belongs to"), "make it there"]);
+        says(&error, &[&format!("expected the {what} on "), "use one device"]);
     };
     let (there, here): (Buffer<f32>, Buffer<f32>) =
         (elsewhere.upload(&[1.0]).unwrap(), device().upload(&[1.0]).unwrap());
@@ -116,9 +116,9 @@ fn what_belongs_to_another_device_is_refused() {
 }
 
 #[test]
-fn an_address_that_elements_cannot_have_is_refused() {
+fn null_and_misaligned_addresses_are_rejected() {
     let refused = |address, len, words: &[&str]| {
-        // SAFETY: the buffer is not created.
+        // SAFETY: the call fails, so no buffer is created.
         let error = unsafe { Buffer::<u32>::from_raw_parts(device(), address, len, ()) }.unwrap_err();
         assert!(matches!(error, Error::Foreign { .. }), "{error:?}");
         says(&error, words);

@@ -60,7 +60,7 @@ fn taken<T: Element>(tensor: &mut ManagedTensor) -> Result<Buffer<T>, Error> {
 }
 
 #[test]
-fn a_tensor_is_reduced_in_place_and_given_back_once() {
+fn tensor_is_reduced_in_place_and_released_once() {
     let values = small::<f32>(60, 3);
     let buffer = device().upload(&values).unwrap();
     for (shape, strides, offset, range) in [
@@ -87,12 +87,12 @@ fn a_tensor_is_reduced_in_place_and_given_back_once() {
 }
 
 unsafe extern "C" fn give_back_versioned(tensor: *mut ManagedTensorVersioned) {
-    // SAFETY: as above.
+    // SAFETY: `manager_ctx` points to the library, which lives to the end of the test.
     unsafe { (*(*tensor).manager_ctx.cast::<Library>()).returned.fetch_add(1, Ordering::Relaxed) };
 }
 
 #[test]
-fn a_tensor_with_a_version_is_given_back_once() {
+fn versioned_tensor_is_released_once() {
     let (buffer, library) = (device().upload(&[1_i64, 2]).unwrap(), Library::new(&[2], &[]));
     let ManagedTensor { dl_tensor, manager_ctx, .. } = library.lend(&buffer, 0);
     let deleter: Option<unsafe extern "C" fn(*mut ManagedTensorVersioned)> = Some(give_back_versioned);
@@ -139,7 +139,7 @@ fn a_tensor_of_any_strides_is_reduced_as_a_view() {
     for strides in [&[1, 0][..], &[-5, 1]] {
         let library = Library::new(&[3, 5], strides);
         let mut tensor = library.lend(&buffer, 0);
-        // SAFETY: as above.
+        // SAFETY: the buffer outlives the tensor.
         let taken = unsafe { Buffer::<f32>::from_dlpack_strided(device(), &mut tensor) };
         says(&taken.unwrap_err(), &["[3, 5]", &format!("{strides:?}"), "above zero", "contiguous()"]);
         assert_eq!(library.returned(), 0);
@@ -156,7 +156,7 @@ fn a_tensor_without_a_deleter_is_left_alone() {
 }
 
 #[test]
-fn what_cannot_be_reduced_in_place_is_refused_and_stays_the_callers() {
+fn unsupported_tensor_is_rejected_and_not_released() {
     let buffer = device().upload(&[0_i32; 64]).unwrap();
     let library = Library::new(&[4, 8], &[8, 1]);
     let refused = |change: &dyn Fn(&mut ManagedTensor), words: &[&str]| {
@@ -177,8 +177,8 @@ fn what_cannot_be_reduced_in_place_is_refused_and_stays_the_callers() {
     for (shape, strides, words) in [
         (&[4, 8][..], &[1, 4][..], &["[1, 4]", "contiguous"][..]),
         (&[4, 8], &[16, 1], &["contiguous"]),
-        (&[-1, 8], &[8, 1], &["[-1, 8]", "counts"]),
-        (&[1 << 40, 1 << 40], &[1 << 40, 1], &["counts"]),
+        (&[-1, 8], &[8, 1], &["[-1, 8]", "0 or more"]),
+        (&[1 << 40, 1 << 40], &[1 << 40, 1], &["must not overflow"]),
     ] {
         let other = Library::new(shape, strides);
         let error = taken::<i32>(&mut other.lend(&buffer, 0)).unwrap_err();
@@ -189,7 +189,7 @@ fn what_cannot_be_reduced_in_place_is_refused_and_stays_the_callers() {
 }
 
 #[test]
-fn a_buffer_goes_out_and_comes_back() {
+fn buffer_round_trips_through_dlpack() {
     let values = small::<u8>(1000, 9);
     let slice = device().upload(&values).unwrap().slice(7..).unwrap();
     let tensor = slice.into_dlpack::<ManagedTensor>();
@@ -203,7 +203,7 @@ fn a_buffer_goes_out_and_comes_back() {
 }
 
 #[test]
-fn the_form_with_a_version_is_read_only_and_of_version_1() {
+fn versioned_export_is_read_only_and_of_version_1() {
     let buffer = device().upload(&[2.5_f64, -1.0]).unwrap();
     let tensor: *mut ManagedTensorVersioned = buffer.into_dlpack::<ManagedTensorVersioned>();
     // SAFETY: the tensor was made just now and has no other owner.
@@ -220,7 +220,7 @@ fn the_form_with_a_version_is_read_only_and_of_version_1() {
 
 /// A program that reads GPU memory must not take a simulated tensor for one on a GPU.
 #[test]
-fn a_tensor_says_which_kind_of_device_it_is_on() {
+fn tensor_device_type_distinguishes_the_simulator() {
     let info = device().info();
     let device_type = if info.simulated { SIMULATED } else { CUDA };
     let other = CUDA + SIMULATED - device_type;
@@ -253,7 +253,7 @@ fn truth_values_are_bytes() {
 }
 
 #[test]
-fn bytes_go_out_as_what_a_layout_says() {
+fn bytes_are_exported_with_the_given_layout() {
     let bytes = device().upload(&[1_i64, 10, 2, 20]).unwrap().cast::<u8>().unwrap();
     let dtype = DataType::of::<i64>();
     let layout = |shape: &[usize], strides: &[usize]| Layout {
@@ -272,7 +272,7 @@ fn bytes_go_out_as_what_a_layout_says() {
     // Layouts up to the last byte, and layouts without elements.
     for inside in [layout(&[4], &[1]), layout(&[2], &[3]), layout(&[], &[]), layout(&[0, 99], &[9, 9])] {
         let tensor = bytes.clone().into_dlpack_as::<ManagedTensorVersioned>(inside).unwrap();
-        // SAFETY: as above.
+        // SAFETY: the tensor was made just now and has no other owner.
         unsafe { (*tensor).deleter.unwrap()(tensor) };
     }
     for outside in [
@@ -282,6 +282,6 @@ fn bytes_go_out_as_what_a_layout_says() {
         layout(&[usize::MAX, 3], &[usize::MAX, 1]),
     ] {
         let error = bytes.clone().into_dlpack_as::<ManagedTensor>(outside).unwrap_err();
-        says(&error, &["int64", "and 32 bytes", "give as many strides as lengths"]);
+        says(&error, &["int64", "exceeds its 32 bytes", "give as many strides as lengths"]);
     }
 }

@@ -42,8 +42,8 @@ fn driver_error(error: &Error) -> &CallError {
     source.downcast_ref().or(ptx).unwrap_or_else(|| panic!("{error:?} is not the driver's"))
 }
 
-/// Returns whether an error of this call may go unreported: it releases or queries, or a drop waits by
-/// it.
+/// Returns whether an error of this call may go unreported: it releases or queries something, or is made
+/// during a drop.
 fn is_harmless(function: &str) -> bool {
     let given_back = ["Free", "Destroy", "Unload", "Release", "PopCurrent"];
     // The context is entered before each release.
@@ -60,7 +60,7 @@ fn unseen(query: &str) -> Injected {
 }
 
 #[test]
-fn after_an_error_that_passes_all_is_as_before() {
+fn library_recovers_from_any_transient_error() {
     let device = own_context();
     let run = Run::new(&device).unwrap();
     // Fills the caches; the next test covers their creation. A run also releases what the previous one
@@ -74,7 +74,7 @@ fn after_an_error_that_passes_all_is_as_before() {
 }
 
 #[test]
-fn after_an_error_that_passes_pairs_are_as_before() {
+fn pairs_recover_from_any_transient_error() {
     let device = own_context();
     let (a, b) = (device.upload(&[1_u8, 2, 3]).unwrap(), device.upload(&[4_u8, 5, 6, 7]).unwrap());
     let (reducer, stream) = (Reducer::new(&device).unwrap(), device.stream().unwrap());
@@ -97,7 +97,7 @@ fn after_an_error_that_passes_pairs_are_as_before() {
 }
 
 #[test]
-fn after_an_error_that_passes_intervals_are_as_before() {
+fn filters_recover_from_any_transient_error() {
     let device = own_context();
     let values = device.upload(&[1_u8, 2, 3, 9]).unwrap();
     let (reducer, stream) = (Reducer::new(&device).unwrap(), device.stream().unwrap());
@@ -132,7 +132,7 @@ fn each_call_fails(device: &Device, mut run: impl FnMut() -> Result<()>) -> u64 
 }
 
 #[test]
-fn an_error_while_things_are_made_is_an_error_and_no_more() {
+fn errors_during_construction_are_returned_without_leaks() {
     let device = own_context();
     let cold = || Run::new(&device)?.all();
     for (function, count) in calls(|| cold().unwrap()) {
@@ -146,7 +146,7 @@ fn an_error_while_things_are_made_is_an_error_and_no_more() {
 }
 
 #[test]
-fn a_kernel_that_is_not_found_is_an_error_whichever_it_is() {
+fn any_missing_kernel_is_an_error() {
     let device = own_context();
     let values = device.upload(&[1_i32; 100]).unwrap();
     let cold = || Reducer::new(&device)?.sum(&values).map(drop);
@@ -160,10 +160,10 @@ fn a_kernel_that_is_not_found_is_an_error_whichever_it_is() {
 }
 
 #[test]
-fn an_error_while_a_device_is_opened_is_an_error_and_no_more() {
+fn failed_open_returns_its_error_without_leaks() {
     let open = || Device::open(Selection::Sim).map(drop);
-    // Initialises what a process does once. Other threads may hold the device open, so the calls of the
-    // final release are not counted.
+    // Does the initializations that happen once per process. Other threads may hold the device open, so
+    // the calls of the final release are not counted.
     open().unwrap();
     let made = ["cuInit", "cuDevicePrimaryCtxRetain", "cuDeviceGetName", "cuStreamCreate"];
     let counted = calls(|| open().unwrap());
@@ -199,7 +199,7 @@ fn fails_with(device: &Device, function: &str, call: u64, run: impl FnOnce() -> 
 }
 
 #[test]
-fn an_error_that_loses_the_device_is_an_error_everywhere() {
+fn lost_device_fails_later_calls() {
     let device = own_context();
     let counted = calls(|| Run::new(&device).unwrap().all().unwrap());
     for (function, count) in counted {
@@ -208,8 +208,8 @@ fn an_error_that_loses_the_device_is_an_error_everywhere() {
             continue;
         }
         for call in (1..=count).step_by(3) {
-            // A separate thread, because one that was recording when the device was lost is unusable as
-            // well.
+            // A separate thread, because a thread that was recording when the device was lost is
+            // unusable afterwards.
             thread::scope(|scope| {
                 scope.spawn(|| lose_device_at(function, call)).join().expect("it has said why");
             });
@@ -229,7 +229,7 @@ fn lose_device_at(function: &str, call: u64) {
 }
 
 #[test]
-fn a_wait_that_fails_for_good_leaves_the_memory_where_it_is() {
+fn failed_wait_leaks_memory_of_pending_work() {
     let device = own_context();
     let context = device.as_raw_context().cast();
     let run = Run::new(&device).unwrap();
@@ -253,7 +253,7 @@ fn a_wait_that_fails_for_good_leaves_the_memory_where_it_is() {
 
 /// A reducer is dropped while a reduction may still run: its kernels, slots and elements are leaked.
 #[test]
-fn a_reducer_whose_last_wait_fails_for_good_leaves_everything_where_it_is() {
+fn reducer_drop_leaks_resources_if_waiting_fails() {
     let device = own_context();
     let context = device.as_raw_context().cast();
     let (stream, mut sum) = (device.stream().unwrap(), device.output::<i64>().unwrap());
@@ -275,7 +275,7 @@ fn a_reducer_whose_last_wait_fails_for_good_leaves_everything_where_it_is() {
 
 /// A lost device runs nothing more, so enqueued work is released without a wait.
 #[test]
-fn elements_on_a_lost_device_are_let_go_of() {
+fn lost_device_releases_elements_without_waiting() {
     let device = own_context();
     let (stream, mut sum) = (device.stream().unwrap(), device.output::<i64>().unwrap());
     let run = Run::new(&device).unwrap();
@@ -290,9 +290,8 @@ fn elements_on_a_lost_device_are_let_go_of() {
     assert_eq!(Arc::strong_count(&owner), 1);
 }
 
-/// A copy with an unknown state keeps its memory alive.
 #[test]
-fn a_copy_whose_wait_fails_for_good_leaves_the_memory_where_it_is() {
+fn failed_copy_wait_leaks_its_memory() {
     let device = own_context();
     let context = device.as_raw_context().cast();
     let before = memory_in_use(context);
@@ -308,7 +307,7 @@ fn a_copy_whose_wait_fails_for_good_leaves_the_memory_where_it_is() {
 }
 
 #[test]
-fn a_wait_that_fails_once_is_made_again() {
+fn failed_wait_is_retried_once() {
     let device = own_context();
     let context = device.as_raw_context().cast();
     let run = Run::new(&device).unwrap();
@@ -326,7 +325,7 @@ fn a_wait_that_fails_once_is_made_again() {
 }
 
 #[test]
-fn a_recording_whose_replay_may_still_run_is_used_no_more() {
+fn recording_with_unknown_replay_state_is_unusable() {
     let device = own_context();
     let run = Run::new(&device).unwrap();
     let mut recorder = run.reducer.record();
@@ -341,7 +340,7 @@ fn a_recording_whose_replay_may_still_run_is_used_no_more() {
     }
     let error = recording.run().unwrap_err();
     assert!(matches!(error, Error::Lost { .. }), "{error:?}");
-    says(&error, &["may still run", "record anew"]);
+    says(&error, &["may still run", "record again"]);
     drop(recording);
     stream.synchronize().unwrap();
     assert_eq!(take_findings(device.as_raw_context().cast()), []);
@@ -406,7 +405,7 @@ fn after_a_failed_replay_its_slots_are_cleared_once() {
 }
 
 #[test]
-fn what_there_is_no_room_for_is_said_with_its_size() {
+fn out_of_memory_error_names_the_size() {
     let device = own_context();
     let _fault = inject(fault("cuMemAlloc_v2", 1, sys::CUDA_ERROR_OUT_OF_MEMORY, false));
     let error = device.upload(&[0_u64; 1000]).unwrap_err();
@@ -416,7 +415,7 @@ fn what_there_is_no_room_for_is_said_with_its_size() {
 }
 
 #[test]
-fn a_device_that_is_not_there_is_said_to_be_not() {
+fn missing_device_is_reported() {
     let error = Device::open(Selection::SimOrdinal(1000)).unwrap_err();
     says(&error, &["sim:1000", "devices"]);
     let fault = inject(fault("cuInit", 1, sys::CUDA_ERROR_NO_DEVICE, false));

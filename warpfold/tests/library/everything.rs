@@ -40,7 +40,7 @@ impl Run {
         stream.synchronize()
     }
 
-    /// Also runs reductions by key, whose kernels take long to load; for tests that load them once.
+    /// Runs [`all`](Self::all) and reductions by key, for tests that load these kernels only once.
     pub(crate) fn all_and_by_key(&self) -> Result<()> {
         self.all()?;
         let stream = self.buffer.device().stream()?;
@@ -169,7 +169,7 @@ impl Run {
         let runs = self.reducer.reduce(op::Sum, self.buffer.by_key(&keys))?;
         assert_eq!((runs.keys.download()?, runs.results.read()?), ((0..31).collect(), sums.clone()));
         let (mut of, mut results) = (device.outputs(32)?, device.outputs(32)?);
-        // Pending writes to the results come first.
+        // The reduction by key must follow a pending write to its results.
         let rows = self.buffer.slice(..32)?;
         self.reducer.on(stream).reduce_into(op::Sum, rows.rows(1)?, &mut results)?;
         let found = self

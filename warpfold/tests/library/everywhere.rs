@@ -120,9 +120,9 @@ pub(crate) fn sets<T: Float>() -> Vec<(&'static str, Vec<T>)> {
     cancelling
         .extend(cancelling.clone().iter().map(|value| T::of_bits(value.bits() ^ T::near(-0.0).bits())));
     cancelling.extend(near(&[2_f64.powi(-6), 2_f64.powi(-7)]));
-    // Half units beside an element that determines the unit, and their neighbours.
+    // Ties: half units next to an element that determines the unit, and numbers close to them.
     let ties = powers(-140..120).flat_map(|half| [half, 3.0 * half, -5.0 * half, 1.01 * half]);
-    // Both sides of every power of two, and therefore of every bin.
+    // Numbers on both sides of every power of two, and therefore of every bin's limit.
     let edges = powers(-1074..1023).flat_map(|edge| [edge, -edge * (1.0 - f64::EPSILON / 2.0)]);
     let subnormal = (0..400).map(|at| T::of_bits(at * 37 % 1000)).collect();
     let largest = T::of_bits(T::near(f64::INFINITY).bits() - 1);
@@ -208,7 +208,7 @@ fn defined<T: Float>() {
 }
 
 #[test]
-fn sums_are_what_their_definition_says() {
+fn sums_match_their_definition() {
     for_every_float!(defined());
 }
 
@@ -227,7 +227,7 @@ pub(crate) fn in_parts<T: Copy, S: Sums>(
         let mut sum = Running::<S>::new();
         let (fours, ones) = part.as_chunks::<4>();
         fours.iter().for_each(|four| sum.add(four.map(term)));
-        // Adds the last ones without a thread's accumulator.
+        // Adds the last elements to the closed partial sum, instead of to a running one.
         let (ones, last) = ones.split_at(ones.len() / 2);
         ones.iter().for_each(|&one| sum.add([term(one)]));
         let mut sum = sum.close();
@@ -255,7 +255,7 @@ fn sums_in_parts<T: Float<Sum: binned::Float>>(term: fn(T) -> T::Sum) {
 }
 
 #[test]
-fn parts_may_meet_in_any_order() {
+fn partials_combine_in_any_order() {
     sums_in_parts::<bf16>(f32::from);
     sums_in_parts::<f32>(f32::from);
     sums_in_parts::<f64>(f64::from);
@@ -279,7 +279,7 @@ fn bounded<T: Float>(places: i32, roundoff: f64) {
 }
 
 #[test]
-fn sums_are_as_near_as_is_said() {
+fn reproducible_sums_meet_the_documented_bounds() {
     bounded::<f16>(2000, 2_f64.powi(-24));
     bounded::<bf16>(46, 2_f64.powi(-24));
     bounded::<f32>(46, 2_f64.powi(-24));
@@ -335,9 +335,9 @@ fn sums_are_the_same_in_any_launch() {
     for_every_float!(launched());
 }
 
-/// More terms per thread than fit 32 bits, all with the largest digits.
+/// Each thread adds more terms with the largest digits than 32-bit sums can hold.
 #[test]
-fn no_thread_runs_out_of_room() {
+fn bins_do_not_overflow_with_many_large_terms() {
     let values = vec![f32::from_bits(4_194_304_f32.to_bits() - 1); 128 * 560];
     let reducer = reducer_of(launches()[0]);
     same(on_device(&reducer, &values, 0), expected(&values), "many large digits");
@@ -365,7 +365,7 @@ fn sums_of_rows_are_those_of_their_elements() {
 }
 
 #[test]
-fn sums_are_the_same_wherever_they_go() {
+fn reproducible_sums_are_equal_for_every_destination() {
     let values = unruly::<f64>(3000);
     let [expected, ..] = expected(&values);
     let (buffer, stream) = (device().upload(&values).unwrap(), device().stream().unwrap());
@@ -383,7 +383,6 @@ fn sums_are_the_same_wherever_they_go() {
     assert_eq!(on().reduce(op, more.counted(&count)).unwrap().wait().unwrap(), expected);
 }
 
-/// Returns the number of elements in an interval and their expected sum.
 fn expected_within<T: Float>(values: &[T], (low, high): (T, T)) -> (u64, f64) {
     let inside = |value: &f64| (low.double()..=high.double()).contains(value);
     let inside: Vec<f64> = values.iter().map(|value| value.double()).filter(inside).collect();
@@ -421,7 +420,7 @@ fn within_defined<T: Float>() {
 }
 
 #[test]
-fn sums_of_intervals_are_what_their_definition_says() {
+fn sums_of_intervals_match_their_definition() {
     for_every_float!(within_defined());
 }
 
@@ -449,7 +448,7 @@ fn sums_of_intervals_are_the_same_in_any_launch() {
     for_every_float!(within_launched());
 }
 
-/// More terms per thread than fit 32 bits, next to elements outside the interval.
+/// Each thread adds more terms than 32-bit sums can hold, next to elements outside the interval.
 #[test]
 fn no_thread_runs_out_of_room_for_an_interval() {
     let large = f32::from_bits(4_194_304_f32.to_bits() - 1);
@@ -458,7 +457,7 @@ fn no_thread_runs_out_of_room_for_an_interval() {
 }
 
 #[test]
-fn sums_of_intervals_are_the_same_wherever_they_go() {
+fn sums_of_intervals_are_equal_for_every_destination() {
     let values = unruly::<f64>(3000);
     let (count, sum) = expected_within(&values, (-0.5, 3.0));
     let expected = Within::new(count, sum);
@@ -483,7 +482,7 @@ fn sums_of_intervals_are_the_same_wherever_they_go() {
 
 /// Checks that the CPU and the device agree, with and without `Reproducible`.
 #[track_caller]
-fn alike<T: Element, O>(op: O, values: &[T], bits: impl Fn(O::Output) -> String)
+fn check_same_bits<T: Element, O>(op: O, values: &[T], bits: impl Fn(O::Output) -> String)
 where
     O: Operation<T>,
     Reproducible<O>: Operation<T, Output = O::Output>,
@@ -502,12 +501,12 @@ fn text(value: impl Debug) -> String {
 
 fn ordered<T: Sample>(values: &[T], bits: impl Fn(T) -> u64 + Copy) {
     let located = |one: Option<Located<T>>| text(one.map(|one| (one.index, bits(one.value))));
-    alike(op::Min, values, |one| text(one.map(bits)));
-    alike(op::Max, values, |one| text(one.map(bits)));
-    alike(op::MinMax, values, |ends| text(ends.map(|ends| (bits(ends.min), bits(ends.max)))));
-    alike(op::ArgMin, values, located);
-    alike(op::ArgMax, values, located);
-    alike(op::CountNonZero, values, text);
+    check_same_bits(op::Min, values, |one| text(one.map(bits)));
+    check_same_bits(op::Max, values, |one| text(one.map(bits)));
+    check_same_bits(op::MinMax, values, |ends| text(ends.map(|ends| (bits(ends.min), bits(ends.max)))));
+    check_same_bits(op::ArgMin, values, located);
+    check_same_bits(op::ArgMax, values, located);
+    check_same_bits(op::CountNonZero, values, text);
 }
 
 fn integers<T: Sample + Integer + Into<i128>>() {
@@ -516,15 +515,15 @@ fn integers<T: Sample + Integer + Into<i128>>() {
         values[n / 2] = T::of(0);
         ordered(&values, |value| value.into() as u64);
         values[n / 2] = T::of(3);
-        alike(op::Sum, &values, text);
-        alike(op::WrappingSum, &values, text);
-        alike(op::SumOfSquares, &values, text);
-        alike(op::SumOfMagnitudes, &values, text);
-        alike(op::Product, &values, text);
-        alike(op::BitAnd, &values, text);
-        alike(op::BitOr, &values, text);
-        alike(op::BitXor, &values, text);
-        alike(op::MeanAndVariance, &values, text);
+        check_same_bits(op::Sum, &values, text);
+        check_same_bits(op::WrappingSum, &values, text);
+        check_same_bits(op::SumOfSquares, &values, text);
+        check_same_bits(op::SumOfMagnitudes, &values, text);
+        check_same_bits(op::Product, &values, text);
+        check_same_bits(op::BitAnd, &values, text);
+        check_same_bits(op::BitOr, &values, text);
+        check_same_bits(op::BitXor, &values, text);
+        check_same_bits(op::MeanAndVariance, &values, text);
     }
 }
 
@@ -546,7 +545,7 @@ fn orders<T: Float>() {
 }
 
 #[test]
-fn what_no_order_changes_is_the_same_on_the_cpu() {
+fn order_independent_operations_match_on_the_cpu() {
     for_every_integer!(integers());
     for_every_float!(orders());
 }
@@ -585,7 +584,7 @@ fn ordinary_sums_and_moments_are_near_on_the_cpu() {
 }
 
 #[test]
-fn what_cannot_be_rows_is_refused_on_the_cpu_too() {
+fn cpu_rejects_invalid_row_lengths() {
     for (len, said) in [(0, "give 1 or more"), (3, "a slice of 9 elements")] {
         let error = cpu::reduce_rows(op::Sum, &[1_i32; 10], len).unwrap_err().to_string();
         assert!(error.contains(said), "{error}");

@@ -74,7 +74,7 @@ fn pairs_as_defined<T: Float>() {
 }
 
 #[test]
-fn sums_of_pairs_are_what_their_definition_says() {
+fn sums_of_pairs_match_their_definition() {
     let _checked = no_findings();
     for_every_float!(pairs_as_defined());
 }
@@ -95,7 +95,7 @@ fn sums_of_pairs_are_the_same_in_any_launch() {
     for_every_float!(pairs_launched());
 }
 
-/// More terms per thread than fit 32 bits, all with the largest digits.
+/// Each thread adds more terms with the largest digits than 32-bit sums can hold.
 #[test]
 fn no_thread_runs_out_of_room_for_pairs() {
     let values = vec![f32::from_bits(4_194_304_f32.to_bits() - 1); 128 * 560];
@@ -106,7 +106,7 @@ fn no_thread_runs_out_of_room_for_pairs() {
 }
 
 #[test]
-fn sums_of_pairs_are_the_same_wherever_they_go() {
+fn sums_of_pairs_are_equal_for_every_destination() {
     fn goes<O: PairOperation>(op: O, a: &[f32], b: &[f32], expected: f64) {
         let upload = |values| device().upload(values).unwrap();
         let (a, b, stream) = (upload(a), upload(b), device().stream().unwrap());
@@ -130,7 +130,7 @@ fn sums_of_pairs_are_the_same_wherever_they_go() {
 }
 
 #[test]
-fn sums_of_pairs_of_integers_are_the_same_anyway() {
+fn reproducible_integer_pair_sums_equal_plain_sums() {
     let upload = |values: &[i32]| device().upload(values).unwrap();
     let (a, b) = (upload(&[3, -5, i32::MAX]), upload(&[7, 11, i32::MIN]));
     let dot = reducer().dot(&a, &b).unwrap();
@@ -183,7 +183,7 @@ fn numbers_as_defined<T: Float>() {
 }
 
 #[test]
-fn sums_of_numbers_are_what_their_definition_says() {
+fn skip_nan_sums_match_their_definition() {
     let _checked = no_findings();
     for_every_float!(numbers_as_defined());
 }
@@ -198,7 +198,7 @@ fn numbers_launched<T: Float>() {
 }
 
 #[test]
-fn sums_of_numbers_are_the_same_in_any_launch() {
+fn skip_nan_sums_are_the_same_in_any_launch() {
     for_every_float!(numbers_launched());
 }
 
@@ -240,10 +240,9 @@ fn sums_of_numbers_are_those_of_the_elements_in_every_shape() {
     in_shapes(Reproducible(SkipNan(SumOfMagnitudes)), 2);
 }
 
-/// Checks that `SkipNan` and `Reproducible` commute for order-independent operations.
 #[test]
-fn places_and_extremes_of_numbers_are_the_same_in_either_order_of_the_words() {
-    fn alike<A, B>(one: A, other: B, values: &[f32])
+fn skip_nan_and_reproducible_commute() {
+    fn check_equal<A, B>(one: A, other: B, values: &[f32])
     where
         A: Operation<f32>,
         B: Operation<f32, Output = A::Output>,
@@ -256,13 +255,13 @@ fn places_and_extremes_of_numbers_are_the_same_in_either_order_of_the_words() {
         assert_eq!(reducer().reduce(other, &buffer).unwrap(), expected);
     }
     let values = holed(&unruly::<f32>(500));
-    alike(op::Min.skip_nan().reproducible(), SkipNan(op::Min.reproducible()), &values);
-    alike(op::ArgMax.skip_nan().reproducible(), SkipNan(op::ArgMax.reproducible()), &values);
-    alike(op::MinMax.skip_nan().reproducible(), SkipNan(op::MinMax.reproducible()), &values);
+    check_equal(op::Min.skip_nan().reproducible(), SkipNan(op::Min.reproducible()), &values);
+    check_equal(op::ArgMax.skip_nan().reproducible(), SkipNan(op::ArgMax.reproducible()), &values);
+    check_equal(op::MinMax.skip_nan().reproducible(), SkipNan(op::MinMax.reproducible()), &values);
 }
 
 #[test]
-fn numbers_that_count_as_zeros_make_a_reproducible_harmonic_mean_zero() {
+fn zeros_and_subnormals_make_the_harmonic_mean_zero() {
     let mean = op::HarmonicMean.reproducible();
     for values in [&[0.0_f32, -1e-40][..], &[1e-40, -1e-40], &[-1e-40], &[-0.0, 3.0], &[2e-39; 9]] {
         let buffer = device().upload(values).unwrap();

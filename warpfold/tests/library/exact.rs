@@ -1,5 +1,5 @@
-//! Reference sums of floats, means and variances, in exact arithmetic by their definition. Slow, and
-//! shares no code with the library.
+//! Reference sums of floats, means and variances, in exact arithmetic by their definition. The code is
+//! slow, and shares nothing with the library.
 
 use num_bigint::BigInt;
 

@@ -1,7 +1,7 @@
 //! The library in a forked child of a process that has used it: device calls are refused at once, and
 //! slices are reduced on the CPU.
 
-#[path = "../../../host/driver/tests/child/mod.rs"]
+#[path = "../../../driver/tests/child/mod.rs"]
 mod child;
 
 use std::{
@@ -19,7 +19,7 @@ fn refused<T>(result: Result<T>) -> bool {
 }
 
 #[test]
-fn a_child_is_refused_whatever_it_calls_and_its_parent_goes_on() -> Result<()> {
+fn child_calls_are_refused_and_the_parent_continues() -> Result<()> {
     let device = device();
     let reducer = Reducer::new(device)?;
     let values = device.upload(&small::<f32>(20_000, 1))?;
@@ -98,7 +98,7 @@ fn a_child_reduces_slices_on_the_cpu() -> Result<()> {
     let expected = results()?;
     let alike = || results().is_ok_and(|found: (f64, Vec<f64>, u64, usize)| found == expected).into();
     assert_eq!(in_child(alike), Some(1));
-    // From another thread, and from one in the child's own pool.
+    // The results are the same on another thread of the child, and in a pool that the child creates.
     let of_thread = || thread::scope(|scope| scope.spawn(alike).join().unwrap_or(0));
     assert_eq!(in_child(of_thread), Some(1));
     let of_pool = || {

@@ -1,5 +1,5 @@
-//! Releases every driver resource that the library creates: memory, streams, events, modules, graphs,
-//! contexts, and entries of a thread's context stack.
+//! Tests that the library releases every driver resource that it creates: memory, streams, events,
+//! modules, graphs, contexts, and entries of a thread's context stack.
 //!
 //! The simulator's driver counts the calls of a thread.
 
@@ -25,10 +25,10 @@ const PAIRS: [(&str, &str); 10] = [
 const MAKING: [&str; 8] =
     ["Retain", "Push", "Create", "Alloc", "Load", "BeginCapture", "EndCapture", "Instantiate"];
 
-/// Checks that this thread releases everything that it creates from now on.
+/// A check that this thread releases every driver resource that it creates after the check began.
 pub(crate) struct GivenBack<'a> {
     log: CallLog,
-    /// A function of which one call fails.
+    /// The function that fails once.
     failing: Option<&'a str>,
 }
 
@@ -47,7 +47,7 @@ impl<'a> GivenBack<'a> {
 
     /// Returns 1 if the failed call would have released a resource or entered its context. A context
     /// that could not be popped is popped by the next call.
-    fn may_stay_behind(&self) -> u64 {
+    fn allowed_leaks(&self) -> u64 {
         let entering = ["cuCtxGetCurrent", "cuCtxPushCurrent_v2"];
         let giving_back = PAIRS.map(|(_, gives_back)| gives_back);
         let lost = |failing| {
@@ -71,12 +71,12 @@ impl<'a> GivenBack<'a> {
             left.extend((given_back..made).map(|_| makes));
         }
         let failing = self.failing.unwrap_or("nothing");
-        assert!(left.len() as u64 <= self.may_stay_behind(), "{left:?} stay behind, {failing} fails");
+        assert!(left.len() as u64 <= self.allowed_leaks(), "{left:?} are not released, {failing} fails");
     }
 }
 
 #[test]
-fn everything_that_is_made_is_given_back() {
+fn all_driver_resources_are_released() {
     let given_back = GivenBack::after_all();
     let device = Device::open(Selection::Sim).unwrap();
     Run::new(&device).unwrap().all().unwrap();

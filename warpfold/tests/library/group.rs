@@ -19,8 +19,8 @@ const FOUR: &str = "4";
 /// Four devices without peer access.
 const APART: &str = "4,apart";
 
-/// Returns whether this process has these devices. If not, runs the named tests in a process that has,
-/// and checks that `count` tests pass there.
+/// Returns whether this process has these devices. If not, runs the named tests in a process that has
+/// them, and checks that `count` tests pass there.
 fn has(devices: &str, tests: &[&str], count: usize) -> bool {
     if on_gpu() {
         return devices == FOUR;
@@ -77,7 +77,7 @@ pub(crate) fn cut<T: Plain>(group: &Group, values: &[T], ends: &[usize]) -> Shar
             let last = rank + 1 == group.reducers().len();
             let end =
                 if last { values.len() } else { ends[rank % ends.len()].clamp(start, values.len()) };
-            // Elements before the part, which do not belong to it.
+            // Begins with elements that do not belong to the part.
             let front = start.min(rank);
             let buffer = reducer.device().upload(&values[start - front..end]).unwrap();
             start = end;
@@ -89,8 +89,8 @@ pub(crate) fn cut<T: Plain>(group: &Group, values: &[T], ends: &[usize]) -> Shar
     sharded
 }
 
-/// Checks an operation on groups of several devices, one of which has no elements. Called by the test of
-/// every operation.
+/// Checks an operation on groups of several devices; one device has no elements. The tests of all
+/// operations call it.
 pub(crate) fn on_all<T: Element, O: op::Operation<T>>(
     op: O,
     values: &Buffer<T>,
@@ -146,7 +146,7 @@ fn places<T: Sample + PartialEq>() {
     }
 }
 
-/// Places count among all elements; the first of equal elements wins, with the value from its device.
+/// The first of equal elements wins, with the value from its device.
 #[test]
 fn places_count_from_the_first_element_of_the_first_device() {
     if in_process(FOUR, "places_count_from_the_first_element_of_the_first_device") {
@@ -182,8 +182,8 @@ fn uneven(n: u64) -> Vec<f32> {
 
 /// Reproducible sums have the bits of one device for any distribution; plain sums do not.
 #[test]
-fn sums_that_are_the_same_everywhere_are_so_on_many_devices() {
-    if !in_process(FOUR, "sums_that_are_the_same_everywhere_are_so_on_many_devices") {
+fn reproducible_sums_are_equal_on_many_devices() {
+    if !in_process(FOUR, "reproducible_sums_are_equal_on_many_devices") {
         return;
     }
     let values = uneven(70_001);
@@ -207,11 +207,8 @@ fn sums_that_are_the_same_everywhere_are_so_on_many_devices() {
 }
 
 #[test]
-fn elements_are_shared_out_evenly_and_of_none_the_result_is_that_of_an_empty_buffer() {
-    if !in_process(
-        FOUR,
-        "elements_are_shared_out_evenly_and_of_none_the_result_is_that_of_an_empty_buffer",
-    ) {
+fn upload_distributes_evenly_and_accepts_no_elements() {
+    if !in_process(FOUR, "upload_distributes_evenly_and_accepts_no_elements") {
         return;
     }
     let group = &groups()[0];
@@ -230,8 +227,8 @@ fn elements_are_shared_out_evenly_and_of_none_the_result_is_that_of_an_empty_buf
 
 #[cfg(feature = "simulator")]
 #[test]
-fn devices_that_reach_each_other_take_one_launch_each_and_no_copy() {
-    if on_gpu() || !in_process(FOUR, "devices_that_reach_each_other_take_one_launch_each_and_no_copy") {
+fn peer_devices_use_one_launch_each_and_no_copies() {
+    if on_gpu() || !in_process(FOUR, "peer_devices_use_one_launch_each_and_no_copies") {
         return;
     }
     for group in groups() {
@@ -253,8 +250,8 @@ fn devices_that_reach_each_other_take_one_launch_each_and_no_copy() {
 /// for the result, nor a repeated write to the same outputs, unless other devices wrote them in between.
 #[cfg(feature = "simulator")]
 #[test]
-fn devices_that_reach_each_other_do_not_wait_for_each_other() {
-    if on_gpu() || !in_process(FOUR, "devices_that_reach_each_other_do_not_wait_for_each_other") {
+fn peer_devices_do_not_wait_on_the_host_or_on_events() {
+    if on_gpu() || !in_process(FOUR, "peer_devices_do_not_wait_on_the_host_or_on_events") {
         return;
     }
     let group = groups().iter().find(|group| group.way() == Way::Peers).unwrap();
@@ -271,7 +268,7 @@ fn devices_that_reach_each_other_do_not_wait_for_each_other() {
     assert_eq!(waits, 0, "{:?}", log.calls());
     drop(log);
     group.reduce_into(op::Sum, &all, &mut sums).unwrap();
-    // A reduction over two devices has to wait for what the others have written.
+    // A reduction over two devices has to wait for what the other devices have written.
     for (elements, waits) in [(&all, false), (&of_two, true), (&all, false), (&of_two, true)] {
         let log = warpfold_sim_driver::record_calls();
         group.reduce_into(op::Sum, elements, &mut sums).unwrap();
@@ -283,8 +280,8 @@ fn devices_that_reach_each_other_do_not_wait_for_each_other() {
     }
 }
 
-/// More threads than a reducer has workspaces, each with several launches per device, on groups with the
-/// devices in either order: there is no deadlock.
+/// More threads than a reducer has workspaces, each with several launches per device, use groups with
+/// the devices in either order, without a deadlock.
 #[test]
 fn many_threads_take_groups_in_any_order() {
     if !in_process(FOUR, "many_threads_take_groups_in_any_order") {
@@ -309,10 +306,9 @@ fn many_threads_take_groups_in_any_order() {
     }
 }
 
-/// The callback that provides each device's operation may panic.
 #[test]
-fn an_operation_that_is_not_there_leaves_the_group_as_it_was() {
-    if !in_process(FOUR, "an_operation_that_is_not_there_leaves_the_group_as_it_was") {
+fn panicking_operation_callback_leaves_the_group_usable() {
+    if !in_process(FOUR, "panicking_operation_callback_leaves_the_group_usable") {
         return;
     }
     for group in groups() {
@@ -328,8 +324,8 @@ fn an_operation_that_is_not_there_leaves_the_group_as_it_was() {
 }
 
 #[test]
-fn results_stay_on_every_device_for_what_comes_behind_them() {
-    if !in_process(FOUR, "results_stay_on_every_device_for_what_comes_behind_them") {
+fn results_in_device_memory_are_ordered_before_later_work() {
+    if !in_process(FOUR, "results_in_device_memory_are_ordered_before_later_work") {
         return;
     }
     let values = small::<u8>(4001, 3);
@@ -361,7 +357,7 @@ fn results_stay_on_every_device_for_what_comes_behind_them() {
             }
         }
         let mut located = group.outputs::<Located<u8>>().unwrap();
-        // Nothing waits, and all buffers that are used are dropped.
+        // The host does not wait, and all buffers that are used are dropped.
         for _ in 0..20 {
             group.reduce_into(op::ArgMin, &sharded, &mut located).unwrap();
             group.reduce_into(op::ArgMax, &sharded, &mut located).unwrap();
@@ -373,8 +369,8 @@ fn results_stay_on_every_device_for_what_comes_behind_them() {
 }
 
 #[test]
-fn rows_lie_on_the_devices_whole() {
-    if !in_process(FOUR, "rows_lie_on_the_devices_whole") {
+fn rows_are_not_split_across_devices() {
+    if !in_process(FOUR, "rows_are_not_split_across_devices") {
         return;
     }
     let values = small::<i32>(3000, 3);
@@ -393,14 +389,14 @@ fn rows_lie_on_the_devices_whole() {
 }
 
 #[test]
-fn devices_that_do_not_reach_each_other_take_copies() {
-    if !in_process(APART, "devices_that_do_not_reach_each_other_take_copies") {
+fn devices_without_peer_access_use_copies() {
+    if !in_process(APART, "devices_without_peer_access_use_copies") {
         return;
     }
     let group = Group::new(reducers()).unwrap();
     assert_eq!(group.way(), Way::Copies);
     let error = Group::by(Way::Peers, reducers()).unwrap_err();
-    says(&error, &["simulator 0", "does not reach the memory of", "simulator 1", "Way::Copies"]);
+    says(&error, &["simulator 0", "cannot access the memory of", "simulator 1", "Way::Copies"]);
     let values = small::<i32>(5000, 3);
     let sharded = cut(&group, &values, &[1000, 1000, 3000]);
     assert_eq!(group.reduce(op::Sum, &sharded).unwrap(), i32::total(&values, false));
@@ -413,25 +409,28 @@ fn devices_that_do_not_reach_each_other_take_copies() {
 }
 
 #[test]
-fn what_is_no_group_or_none_of_a_group_is_refused() {
-    if !in_process(FOUR, "what_is_no_group_or_none_of_a_group_is_refused") || reducers().len() == 1 {
+fn invalid_groups_and_foreign_elements_are_rejected() {
+    if !in_process(FOUR, "invalid_groups_and_foreign_elements_are_rejected") || reducers().len() == 1 {
         return;
     }
     let [one, other] = [0, 1].map(|rank: usize| reducers()[rank].clone());
     says(&Group::new(&[]).unwrap_err(), &["0 devices", "1 to 31"]);
     says(&Group::new(&vec![one.clone(); 32]).unwrap_err(), &["32 devices", "1 to 31"]);
     let twice = Group::new(&[one.clone(), other.clone(), one.clone()]).unwrap_err();
-    says(&twice, &["is there twice", " 0", "once"]);
+    says(&twice, &["is given twice", " 0", "once"]);
     let (group, others) = (Group::new(&[one.clone(), other.clone()]), Group::new(&[other, one]));
     let (group, others) = (group.unwrap(), others.unwrap());
     assert_eq!(group.way(), Way::Peers);
     let values = group.upload(&[1, 2, 3]).unwrap();
-    says(&others.reduce(op::Sum, &values).unwrap_err(), &["elements of another group"]);
+    says(&others.reduce(op::Sum, &values).unwrap_err(), &["the elements belong to another group"]);
     let mut outputs = others.outputs::<i64>().unwrap();
-    says(&group.reduce_into(op::Sum, &values, &mut outputs).unwrap_err(), &["outputs of another group"]);
+    says(
+        &group.reduce_into(op::Sum, &values, &mut outputs).unwrap_err(),
+        &["the outputs belong to another group"],
+    );
     let first = group.reducers().next().unwrap().device();
     let part = |values: &[i32]| first.upload(values).unwrap();
-    says(&group.sharded(vec![part(&[1])]).unwrap_err(), &["1 buffers for 2 devices"]);
+    says(&group.sharded(vec![part(&[1])]).unwrap_err(), &["1 buffers are given for 2 devices"]);
     let error = group.sharded(vec![part(&[1]), part(&[2])]).unwrap_err();
     assert!(matches!(error, Error::OtherDevice { what: "buffer", .. }), "{error}");
     let none = group.upload::<i32>(&[]).unwrap();
@@ -440,14 +439,14 @@ fn what_is_no_group_or_none_of_a_group_is_refused() {
     assert!(matches!(error, Error::NoElements { .. }), "{error}");
 }
 
-/// One of four launches fails after the others have registered with the device that lacks it.
+/// Some devices have launched already when a call fails; their partials must not reach later results.
 #[cfg(feature = "simulator")]
 #[test]
-fn a_reduction_that_fails_leaves_the_group_as_it_was() {
+fn failed_reduction_leaves_the_group_usable() {
     use warpfold_driver::sys;
     use warpfold_sim_driver::{Fault, inject};
 
-    if on_gpu() || !in_process(FOUR, "a_reduction_that_fails_leaves_the_group_as_it_was") {
+    if on_gpu() || !in_process(FOUR, "failed_reduction_leaves_the_group_usable") {
         return;
     }
     for group in groups() {

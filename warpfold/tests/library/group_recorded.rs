@@ -45,8 +45,8 @@ fn a_recording_has_the_results_of_its_reductions() {
 
 #[cfg(feature = "simulator")]
 #[test]
-fn a_replay_is_one_launch_of_the_host() {
-    if crate::common::on_gpu() || !on_four("group_recorded::a_replay_is_one_launch_of_the_host") {
+fn replay_is_one_graph_launch() {
+    if crate::common::on_gpu() || !on_four("group_recorded::replay_is_one_graph_launch") {
         return;
     }
     let group = by_peers().unwrap();
@@ -61,10 +61,9 @@ fn a_replay_is_one_launch_of_the_host() {
     }
 }
 
-/// A recording keeps its elements alive, and accepts no elements of another group or transport.
 #[test]
-fn a_recording_keeps_its_elements_and_is_its_groups() {
-    if !on_four("group_recorded::a_recording_keeps_its_elements_and_is_its_groups") {
+fn recording_keeps_elements_alive_and_rejects_other_groups() {
+    if !on_four("group_recorded::recording_keeps_elements_alive_and_rejects_other_groups") {
         return;
     }
     let Some(group) = by_peers() else { return };
@@ -72,25 +71,25 @@ fn a_recording_keeps_its_elements_and_is_its_groups() {
     let mut sums = group.record(op::Sum, &[&values]).unwrap();
     let sum = group.reduce(op::Sum, &values).unwrap();
     drop(values);
-    // Reuses the memory if it was not kept.
+    // Would get the memory of the dropped elements if the recording did not keep it.
     let others = cut(group, &small::<i32>(5000, 4), &[1000, 2000, 3000]);
     assert_eq!(sums.run().unwrap(), [sum]);
     let another = Group::by(Way::Peers, reducers()).unwrap();
-    says(&another.record(op::Sum, &[&others]).unwrap_err(), &["elements of another group"]);
+    says(&another.record(op::Sum, &[&others]).unwrap_err(), &["the elements belong to another group"]);
     let copies = Group::by(Way::Copies, reducers()).unwrap();
     let values = copies.upload(&[1_i32, 2]).unwrap();
     let error = copies.record(op::Sum, &[&values]).unwrap_err();
-    says(&error, &["a recording of a group by Copies", "Way::Peers"]);
+    says(&error, &["a group by Copies cannot be recorded", "Way::Peers"]);
 }
 
-/// A failure while recording leaves nothing behind; after a failed replay the recording is unusable.
+/// A failure while recording has no lasting effect; after a failed replay the recording is unusable.
 #[cfg(feature = "simulator")]
 #[test]
-fn what_fails_is_said_and_recorded_anew() {
+fn failed_recording_can_be_recorded_again() {
     use warpfold_driver::sys;
     use warpfold_sim_driver::{Fault, inject};
 
-    if crate::common::on_gpu() || !on_four("group_recorded::what_fails_is_said_and_recorded_anew") {
+    if crate::common::on_gpu() || !on_four("group_recorded::failed_recording_can_be_recorded_again") {
         return;
     }
     let group = by_peers().unwrap();

@@ -19,8 +19,8 @@ fn floats() -> Vec<f32> {
 }
 
 #[test]
-fn several_operations_have_the_results_that_each_has_alone() {
-    if !on_four("group_shapes::several_operations_have_the_results_that_each_has_alone") {
+fn several_operations_match_each_operation_alone() {
+    if !on_four("group_shapes::several_operations_match_each_operation_alone") {
         return;
     }
     let values = floats();
@@ -55,8 +55,8 @@ fn several_operations_have_the_results_that_each_has_alone() {
 /// A sum and both extremes take two launches per device, as on one device.
 #[cfg(feature = "simulator")]
 #[test]
-fn several_operations_take_the_launches_of_one_device_on_each() {
-    if on_gpu() || !on_four("group_shapes::several_operations_take_the_launches_of_one_device_on_each") {
+fn several_operations_use_the_launches_of_one_device() {
+    if on_gpu() || !on_four("group_shapes::several_operations_use_the_launches_of_one_device") {
         return;
     }
     for group in groups() {
@@ -74,11 +74,11 @@ fn several_operations_take_the_launches_of_one_device_on_each() {
 
 #[cfg(feature = "simulator")]
 #[test]
-fn several_operations_of_which_one_fails_have_no_results() {
+fn failed_operation_discards_all_results() {
     use warpfold_driver::sys;
     use warpfold_sim_driver::{Fault, inject};
 
-    if on_gpu() || !on_four("group_shapes::several_operations_of_which_one_fails_have_no_results") {
+    if on_gpu() || !on_four("group_shapes::failed_operation_discards_all_results") {
         return;
     }
     for group in groups() {
@@ -99,8 +99,8 @@ fn several_operations_of_which_one_fails_have_no_results() {
 }
 
 #[test]
-fn segments_lie_on_the_devices_whole() {
-    if !on_four("group_shapes::segments_lie_on_the_devices_whole") {
+fn segments_are_not_split_across_devices() {
+    if !on_four("group_shapes::segments_are_not_split_across_devices") {
         return;
     }
     let values = small::<i32>(4001, 3);
@@ -124,7 +124,7 @@ fn segments_lie_on_the_devices_whole() {
         let devices = reducers().len();
         if devices > 1 {
             let error = group.reduce(op::Sum, &segments[1..][..]).unwrap_err();
-            says(&error, &[&format!("segments of {} devices for {devices}", devices - 1)]);
+            says(&error, &[&format!("segments of {} devices are given for {devices}", devices - 1)]);
             segments.swap(0, devices - 1);
             let error = group.reduce(op::Sum, &segments[..]).unwrap_err();
             assert!(matches!(error, Error::OtherDevice { what: "segments", .. }), "{error}");
@@ -134,8 +134,8 @@ fn segments_lie_on_the_devices_whole() {
 
 /// Arrays of 3 by 5 by 7: a device has 40 of them, none, or the rest.
 #[test]
-fn arrays_lie_on_the_devices_whole() {
-    if !on_four("group_shapes::arrays_lie_on_the_devices_whole") {
+fn arrays_are_not_split_across_devices() {
+    if !on_four("group_shapes::arrays_are_not_split_across_devices") {
         return;
     }
     let shape = [3, 5, 7];
@@ -159,8 +159,8 @@ fn arrays_lie_on_the_devices_whole() {
 }
 
 #[test]
-fn runs_of_keys_lie_on_the_devices_whole() {
-    if !on_four("group_shapes::runs_of_keys_lie_on_the_devices_whole") {
+fn key_runs_are_not_split_across_devices() {
+    if !on_four("group_shapes::key_runs_are_not_split_across_devices") {
         return;
     }
     let (values, run) = (small::<i16>(4000, 3), 50);
@@ -184,7 +184,7 @@ fn runs_of_keys_lie_on_the_devices_whole() {
         let error = group.reduce(op::Sum, of_values.by_key(&of_keys)).unwrap_err();
         assert!(matches!(error, Error::Runs { .. }), "{error:?}");
         let next = reducers().len().min(3) - 1;
-        says(&error, &[&format!("key 0 has values on device 0 and on device {next}"), "to one"]);
+        says(&error, &[&format!("key 0 has values on device 0 and on device {next}"), "on one"]);
         let of_keys = cut(group, &keys, &[700, 700, 2450]);
         let of_values = cut(group, &values, &[750, 750, 2450]);
         assert!(matches!(group.reduce(op::Sum, of_values.by_key(&of_keys)), Err(Error::Runs { .. })));
@@ -243,11 +243,11 @@ fn pairs_and_intervals_are_added_device_by_device() {
 
 /// Pairs have the bits of one device; one device has no pairs, and one has an infinity.
 #[test]
-fn pairs_have_the_same_bits_everywhere_however_they_are_shared() {
-    if !on_four("group_shapes::pairs_have_the_same_bits_everywhere_however_they_are_shared") {
+fn pairs_have_the_same_bits_in_any_distribution() {
+    if !on_four("group_shapes::pairs_have_the_same_bits_in_any_distribution") {
         return;
     }
-    fn alike<T: Float>() {
+    fn check_type<T: Float>() {
         let (mut a, b) = (unruly::<T>(4001), shuffled(&unruly::<T>(4001), 7));
         for infinity in [false, true] {
             if infinity {
@@ -268,12 +268,12 @@ fn pairs_have_the_same_bits_everywhere_however_they_are_shared() {
             }
         }
     }
-    for_every_float!(alike());
+    for_every_float!(check_type());
 }
 
 #[test]
-fn what_comes_first_of_every_row_is_found_where_the_row_is() {
-    if !on_four("group_shapes::what_comes_first_of_every_row_is_found_where_the_row_is") {
+fn top_k_of_rows_runs_on_the_device_of_each_row() {
+    if !on_four("group_shapes::top_k_of_rows_runs_on_the_device_of_each_row") {
         return;
     }
     let values = small::<f32>(3000, 3);
@@ -289,7 +289,7 @@ fn what_comes_first_of_every_row_is_found_where_the_row_is() {
     }
 }
 
-fn beside_one<O: op::TopK + std::fmt::Debug>(
+fn compare_with_one_device<O: op::TopK + std::fmt::Debug>(
     group: &Group,
     sharded: &Sharded<f32>,
     all: &Buffer<f32>,
@@ -304,10 +304,8 @@ fn beside_one<O: op::TopK + std::fmt::Debug>(
 }
 
 #[test]
-fn what_comes_first_of_all_devices_is_what_comes_first_of_one_with_all_elements() {
-    if !on_four(
-        "group_shapes::what_comes_first_of_all_devices_is_what_comes_first_of_one_with_all_elements",
-    ) {
+fn group_top_k_equals_single_device_top_k() {
+    if !on_four("group_shapes::group_top_k_equals_single_device_top_k") {
         return;
     }
     let mut values = small::<f32>(4001, 2);
@@ -320,8 +318,8 @@ fn what_comes_first_of_all_devices_is_what_comes_first_of_one_with_all_elements(
             for ends in [ENDS, [0, 0, 0], [1, 2, 3], [n, n, n]] {
                 let sharded = cut(group, &values[..n], &ends);
                 for k in [1, 2, 31, 32] {
-                    beside_one(group, &sharded, &all, op::Largest(k));
-                    beside_one(group, &sharded, &all, op::Smallest(k));
+                    compare_with_one_device(group, &sharded, &all, op::Largest(k));
+                    compare_with_one_device(group, &sharded, &all, op::Smallest(k));
                 }
             }
         }

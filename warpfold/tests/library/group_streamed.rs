@@ -52,8 +52,8 @@ fn every_source_has_the_result_of_its_elements() {
 }
 
 #[test]
-fn places_are_those_among_all_elements() {
-    if !on_four("group_streamed::places_are_those_among_all_elements") {
+fn indices_are_relative_to_all_elements() {
+    if !on_four("group_streamed::indices_are_relative_to_all_elements") {
         return;
     }
     let mut values = small::<f32>(40_000, 3);
@@ -67,11 +67,11 @@ fn places_are_those_among_all_elements() {
 }
 
 #[test]
-fn sums_that_are_the_same_everywhere_are_so_in_streams() {
-    if !on_four("group_streamed::sums_that_are_the_same_everywhere_are_so_in_streams") {
+fn reproducible_sums_are_equal_in_streams() {
+    if !on_four("group_streamed::reproducible_sums_are_equal_in_streams") {
         return;
     }
-    // Both signs, from 2^-31 to 2, so that sums are rounded.
+    // Floats of both signs, from 2^-31 to 2, so that sums are rounded.
     let values: Vec<f32> = (0..50_000)
         .map(|at| f32::from_bits((splitmix(at) as u32 & 0x8fff_ffff) | 0x3000_0000))
         .collect();
@@ -86,8 +86,8 @@ fn sums_that_are_the_same_everywhere_are_so_in_streams() {
 }
 
 #[test]
-fn progress_is_told_of_all_devices_together() {
-    if !on_four("group_streamed::progress_is_told_of_all_devices_together") {
+fn progress_is_reported_for_all_devices_together() {
+    if !on_four("group_streamed::progress_is_reported_for_all_devices_together") {
         return;
     }
     let values = vec![1_u16; 100_001];
@@ -140,8 +140,8 @@ impl Source<u8> for Broken {
 /// The error names the place in the source, and no device reads its part of 256 MiB to the end, however
 /// long printing a panic's backtrace takes.
 #[test]
-fn what_goes_wrong_in_a_part_is_said_and_stops_all() {
-    if !on_four("group_streamed::what_goes_wrong_in_a_part_is_said_and_stops_all") {
+fn source_error_names_its_position_and_stops_all_devices() {
+    if !on_four("group_streamed::source_error_names_its_position_and_stops_all_devices") {
         return;
     }
     let len = 1 << 30;
@@ -170,13 +170,13 @@ fn what_goes_wrong_in_a_part_is_said_and_stops_all() {
 }
 
 #[test]
-fn what_cannot_be_streamed_is_refused_before_it_is_read() {
-    if !on_four("group_streamed::what_cannot_be_streamed_is_refused_before_it_is_read") {
+fn invalid_streams_are_refused_before_reading() {
+    if !on_four("group_streamed::invalid_streams_are_refused_before_reading") {
         return;
     }
     for group in groups() {
         let long = Broken::new((1 << 35) + 1, u64::MAX, false);
-        // The sum has another type, so the elements are converted to floats.
+        // A source of floats, because reproducible sums of integers are plain sums.
         let error = group.stream(source_of_floats(&long)).reduce(op::Sum.reproducible()).unwrap_err();
         assert!(matches!(error, Error::TooManyElements { most, .. } if most == 1 << 35), "{error}");
         assert_eq!(long.taken.load(Ordering::Relaxed), 0);
@@ -205,8 +205,8 @@ fn source_of_floats(bytes: &Broken) -> impl Source<f32> {
 }
 
 #[test]
-fn running_reductions_of_each_device_have_a_result_together() {
-    if !on_four("group_streamed::running_reductions_of_each_device_have_a_result_together") {
+fn running_reductions_of_all_devices_are_combined() {
+    if !on_four("group_streamed::running_reductions_of_all_devices_are_combined") {
         return;
     }
     let values = small::<i16>(10_000, 3);
@@ -234,7 +234,7 @@ fn running_reductions_of_each_device_have_a_result_together() {
         let one = running.pop().into_iter().collect::<Vec<_>>();
         let devices = reducers().len();
         if devices > 1 {
-            let said = format!("1 running reductions for {devices} devices");
+            let said = format!("1 running reductions are given for {devices} devices");
             says(&group.result(&one).unwrap_err(), &[&said]);
             let swapped = [1, 0].into_iter().chain(2..devices);
             let others = swapped.map(|rank| reducers()[rank].running(op::ArgMin).unwrap());

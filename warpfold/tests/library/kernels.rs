@@ -81,7 +81,7 @@ fn other_parameters_are_refused_before_any_launch() {
 }
 
 #[test]
-fn what_is_not_there_is_named_with_the_reason() {
+fn missing_kernel_is_named_with_the_reason() {
     let reducer = with_sum(device(), "", Tuning::generic());
     for error in [
         prepare(&reducer, OpKind::Max.plain(), Dtype::U8).unwrap_err(),
@@ -98,7 +98,7 @@ fn what_is_not_there_is_named_with_the_reason() {
 /// Kernels are loaded before a workspace is leased, since a failed launch would make the workspace
 /// dirty.
 #[test]
-fn what_is_not_there_leaves_nothing_to_be_cleared() {
+fn missing_kernel_does_not_dirty_a_workspace() {
     let device = in_own_context(warpfold_sim_driver::driver());
     let reducer = with_sum(&device, &embedded("reducer_sum_i32"), Tuning::generic());
     let (stream, buffer) = (device.stream().unwrap(), device.upload(&[1_i32, 2, 3, 4]).unwrap());
@@ -124,7 +124,7 @@ fn what_is_not_there_leaves_nothing_to_be_cleared() {
 
 /// The driver refuses the launch, because the kernel allows no block of 512 threads.
 #[test]
-fn a_refused_launch_is_an_error_and_no_more() {
+fn refused_launch_leaves_the_reducer_usable() {
     let text = kernel(".maxntid 32, 1, 1", "", |list| list);
     let choice = Choice { kernel: KernelKind::Grid, block: 512, blocks: Blocks::Total(3) };
     let reducer = with_sum(device(), &text, Tuning::fixed(choice).unwrap());
@@ -142,10 +142,10 @@ fn a_refused_launch_is_an_error_and_no_more() {
     assert_eq!(crate::common::reducer().sum(&buffer).unwrap(), total);
 }
 
-/// A kernel that traps. Skipped on a GPU, where the process would lose the context, and all other tests
-/// with it.
+/// Launches a kernel that traps. The test is skipped on a GPU, where the process would lose the context,
+/// and all other tests with it.
 #[test]
-fn a_kernel_that_fails_is_an_error_with_its_place() {
+fn trap_is_reported_with_its_ptx_line() {
     if on_gpu() {
         return;
     }
@@ -163,7 +163,7 @@ fn a_kernel_that_fails_is_an_error_with_its_place() {
 }
 
 #[test]
-fn a_kernel_that_is_not_there_gives_way_to_one_that_is() {
+fn missing_bulk_kernel_falls_back_to_grid_kernel() {
     let device = own_context();
     let text = embedded("reducer_sum_i32");
     let choice = Choice { kernel: KernelKind::Bulk, block: 256, blocks: Blocks::Total(7) };
@@ -197,9 +197,9 @@ fn a_grid_has_no_more_blocks_than_are_resident() {
 }
 
 /// Kernels for sm_90 wait for the preceding launch themselves, so launches in a recording may overlap.
-/// This takes a launch attribute, which only one driver function accepts.
+/// The overlap needs a launch attribute, which only one driver function accepts.
 #[test]
-fn launches_overlap_in_recordings_of_kernels_that_wait_themselves() {
+fn recorded_launches_overlap_if_kernels_wait_themselves() {
     let device = in_own_context(warpfold_sim_driver::driver());
     let buffer = device.upload(&[1_i32, 2, 3]).unwrap();
     let launched = |run: &dyn Fn()| {
@@ -219,10 +219,10 @@ fn launches_overlap_in_recordings_of_kernels_that_wait_themselves() {
     assert_eq!(launched(&|| assert_eq!(new.sum(&buffer).unwrap(), 6)), [0, 1]);
 }
 
-/// Each kernel is loaded and queried once; the attribute is set only for the bulk kernel's shared
+/// Each kernel is loaded and queried once. A function attribute is set only for the bulk kernel's shared
 /// memory.
 #[test]
-fn kernels_are_loaded_when_they_are_prepared_and_then_no_more() {
+fn prepare_loads_each_kernel_once() {
     let device = in_own_context(warpfold_sim_driver::driver());
     let reducer = Reducer::new(&device).unwrap();
     let loads = || {
@@ -234,7 +234,7 @@ fn kernels_are_loaded_when_they_are_prepared_and_then_no_more() {
 }
 
 #[test]
-fn a_reducer_says_which_launches_it_chooses() {
+fn reducer_reports_its_tuning_choice() {
     let choice = Choice { kernel: KernelKind::Grid, block: 128, blocks: Blocks::Total(3) };
     let (reducer, other) = (reducer_of(choice), Choice { blocks: Blocks::Total(4), ..choice });
     let chosen = |reducer| tuning(reducer).choice(OpKind::Min.plain(), Dtype::U8, 1, Arch::HOPPER);
@@ -255,7 +255,7 @@ fn in_another_process_the_environment_names_the_kernels() {
 }
 
 #[test]
-fn a_folder_of_the_environment_is_taken_and_no_other() {
+fn only_the_environments_ptx_folder_is_used() {
     let output = Command::new(env::current_exe().unwrap())
         .args(["--exact", CHILD, "--ignored", "--nocapture"])
         .env("WARPFOLD_PTX_DIR", "/nowhere/at/all")

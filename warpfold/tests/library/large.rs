@@ -1,5 +1,5 @@
-//! More elements than 32 bits count, on a GPU. The simulator would take hours, so there the same calls
-//! have fewer elements.
+//! More elements than 32 bits can count, on a GPU. The simulator would take hours, so there the same
+//! calls have fewer elements.
 
 use std::collections::BTreeMap;
 
@@ -129,7 +129,7 @@ fn columns_have_their_results() {
 fn segments_have_their_results() {
     let n = many();
     let (buffer, stream) = (sparse(n), device().stream().unwrap());
-    // One segment of all elements; short and empty ones; and these around a long one.
+    // One segment of all elements; short and empty segments; and short ones around a long one.
     let short =
         |from: usize, to: usize| (from..to).step_by(43).flat_map(move |at| [at, Ord::min(at + 9, to)]);
     let around: Vec<usize> =

@@ -54,7 +54,6 @@ fn segments(values: &Buffer<i32>, offsets: &Buffer<u32>) -> Segments<i32> {
 
 type Call = (&'static str, fn(Make<'_>) -> String);
 
-/// Calls that read a buffer, and return the printed result.
 const CALLS: &[Call] = &[
     ("download", |make| format!("{:?}", make(&values()).download())),
     ("a slice", |make| format!("{:?}", make(&values()).slice(7..).unwrap().download())),
@@ -158,7 +157,7 @@ fn taken_at_once(tensor: *mut ManagedTensor) -> String {
 }
 
 #[test]
-fn each_call_waits_for_what_it_reads() {
+fn every_call_waits_for_pending_writes_to_its_inputs() {
     let _late = late();
     for (what, call) in CALLS {
         assert_eq!(call(&|values| pending(values)), call(&uploaded), "{what}");
@@ -166,9 +165,9 @@ fn each_call_waits_for_what_it_reads() {
 }
 
 #[test]
-fn each_call_writes_after_what_was_to_be_written_before() {
+fn every_call_writes_after_pending_writes_to_its_outputs() {
     let _late = late();
-    // One stream each, so that waiting for one does not wait for the others.
+    // One stream per input, so that waiting for one does not wait for the others.
     let streams = [(); 5].map(|()| device().stream().unwrap());
     let (mut free, nines) = (streams.iter(), device().upload(&[9; 60]).unwrap());
     let mut pending = || {
@@ -196,10 +195,9 @@ fn each_call_writes_after_what_was_to_be_written_before() {
     }
 }
 
-/// A reader with an unknown state is waited for.
 #[cfg(feature = "simulator")]
 #[test]
-fn a_count_is_not_written_before_a_reader_that_cannot_be_asked() {
+fn count_write_waits_for_a_reader_of_unknown_state() {
     use warpfold_driver::sys::CUDA_ERROR_INVALID_VALUE as code;
     use warpfold_sim_driver::{Fault, inject};
 
@@ -226,7 +224,7 @@ fn a_count_is_not_written_before_a_reader_that_cannot_be_asked() {
 }
 
 #[test]
-fn a_piece_waits_for_the_one_before_on_another_stream() {
+fn piece_waits_for_the_previous_piece_on_another_stream() {
     let _late = late();
     let streams = [(); 4].map(|()| device().stream().unwrap());
     let buffer = uploaded(&values());

@@ -1,5 +1,5 @@
-//! Logarithms of sums of exponentials compared with double precision on the host: all destinations, of
-//! buffers, rows, axes and segments, with huge and special numbers.
+//! Logarithms of sums of exponentials of buffers, rows, axes and segments, in every destination,
+//! compared with double precision on the host; also those of huge and special numbers.
 
 use warpfold::{Float, bf16, cpu, f16, op::LogSumExp};
 
@@ -75,7 +75,7 @@ fn of_buffers<T: Logit>() {
 }
 
 #[test]
-fn logarithms_of_sums_of_exponentials_are_right_wherever_they_go() {
+fn results_are_correct_for_every_destination() {
     let _checked = no_findings();
     of_buffers::<f16>();
     of_buffers::<bf16>();
@@ -114,7 +114,7 @@ fn of_pieces<T: Logit>() {
 }
 
 #[test]
-fn rows_columns_and_segments_have_their_own() {
+fn rows_columns_and_segments_are_correct() {
     of_pieces::<f16>();
     of_pieces::<bf16>();
     of_pieces::<f32>();
@@ -124,7 +124,7 @@ fn rows_columns_and_segments_have_their_own() {
 fn special<T: Logit>() {
     let (least, most, nan) = (f64::NEG_INFINITY, f64::INFINITY, f64::NAN);
     for n in [1, 3, 40, 5000] {
-        // All elements in between, the first and the last one.
+        // The elements between, the first one and the last one.
         let cases = [
             ([least, least, least], least),
             ([0.0, most, 1.0], most),
@@ -157,14 +157,13 @@ fn special<T: Logit>() {
 }
 
 #[test]
-fn infinities_and_nan_come_out_as_they_are() {
+fn infinities_and_nan_propagate() {
     special::<f16>();
     special::<bf16>();
     special::<f32>();
     special::<f64>();
 }
 
-/// Neither the largest finite numbers nor the differences of the largest and the smallest overflow.
 #[test]
 fn the_largest_numbers_do_not_overflow() {
     let of = |values: &[f32]| reducer().reduce(LogSumExp, &device().upload(values).unwrap()).unwrap();

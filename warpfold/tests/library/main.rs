@@ -26,6 +26,7 @@ mod everywhere_others;
 mod exact;
 #[cfg(unix)]
 mod fork;
+mod forms;
 #[cfg(feature = "simulator")]
 mod given_back;
 mod group;

@@ -23,7 +23,7 @@ use crate::{
 /// Returns whether this process has NCCL. If not, runs the named tests in a process that has it, with
 /// `devices` and `faults`, and checks that `count` tests pass, or more than ten without a count.
 fn has(devices: &str, faults: &str, tests: &[&str], count: Option<usize>) -> bool {
-    // In such a process already, or on GPUs, which support no faults.
+    // This process has NCCL already, or it is on GPUs, whose NCCL has no faults.
     if env::var_os(LIBRARY).is_some() || on_gpu() {
         return faults == env::var(FAULTS).unwrap_or_default();
     }
@@ -94,8 +94,8 @@ fn one_rank_has_the_results_of_its_device() {
 }
 
 #[test]
-fn a_world_of_one_rank_goes_by_nccl_where_it_is_asked_for() {
-    if !has_nccl("1", "", "a_world_of_one_rank_goes_by_nccl_where_it_is_asked_for") {
+fn world_of_one_rank_uses_nccl_on_request() {
+    if !has_nccl("1", "", "world_of_one_rank_uses_nccl_on_request") {
         return;
     }
     if nccl_of_one().is_none() {
@@ -120,9 +120,9 @@ fn a_world_of_one_rank_goes_by_nccl_where_it_is_asked_for() {
     assert_eq!(world.gather(b"a few bytes").unwrap(), [b"a few bytes"]);
 }
 
-/// Runs the tests of all transports again, which include NCCL.
+/// Runs the tests that cover all transports again, in processes that have NCCL.
 #[test]
-fn groups_of_four_devices_go_by_nccl_as_by_any_way() {
+fn group_tests_pass_with_nccl() {
     if env::var_os(LIBRARY).is_some() || on_gpu() {
         return;
     }
@@ -133,9 +133,9 @@ fn groups_of_four_devices_go_by_nccl_as_by_any_way() {
 /// ranks. The tests of groups already cover every operation and place, and admission does not involve
 /// NCCL.
 #[test]
-fn worlds_of_four_ranks_go_by_nccl_as_by_any_way() {
+fn world_tests_pass_with_nccl() {
     if env::var_os(LIBRARY).is_none() && !on_gpu() {
-        let others = ["world::every", "world::places", "world::who"];
+        let others = ["world::every", "world::places", "world::rank_admission"];
         let skipped = others.iter().flat_map(|test| ["--skip", test]);
         let tests: Vec<&str> = std::iter::once("world::").chain(skipped).collect();
         has("4", "", &tests, Some(13));
@@ -165,7 +165,7 @@ fn in_ranks(test: &str, size: u32, with: impl Fn(u32, &mut Command)) -> bool {
     false
 }
 
-/// Returns the world, 3000 distributed elements and their sum, which was computed once.
+/// Returns the world, 3000 distributed elements and their sum, which the world has computed once.
 fn summed(by: Way) -> (&'static World, Distributed<i32>, i64) {
     let values = small::<i32>(3000, 3);
     let sum = i32::total(&values, false);
@@ -176,8 +176,8 @@ fn summed(by: Way) -> (&'static World, Distributed<i32>, i64) {
 }
 
 #[test]
-fn ranks_take_the_way_that_is_asked_for() {
-    const NAME: &str = "ranks_take_the_way_that_is_asked_for";
+fn ranks_use_the_requested_transport() {
+    const NAME: &str = "ranks_use_the_requested_transport";
     let joined = || World::join(&Rendezvous::from_env().unwrap(), reducer());
     match env::var("TEST_CASE").as_deref() {
         Ok("copies") => drop(summed(Way::Copies)),
@@ -187,8 +187,11 @@ fn ranks_take_the_way_that_is_asked_for() {
         Ok("init" | "absent") => drop(summed(Way::Copies)),
         Ok(wrong) => {
             let expected: &[&str] = match wrong {
-                "unlike" => &["rank 0 is to take `Way::Nccl`, rank 1 `Way::Copies`", "the same to all"],
-                "forced" => &["cannot pass values by NCCL", "ranks 0 and 1 have the same GPU"],
+                "unlike" => &[
+                    "rank 0 requests `Way::Nccl`, but rank 1 requests `Way::Copies`",
+                    "the same for all",
+                ],
+                "forced" => &["cannot exchange values by NCCL", "ranks 0 and 1 have the same GPU"],
                 "old" => &["rank 0 has NCCL 2.28.3, rank 1 2.14.0; install one version"],
                 _ => &["rank 1: no NCCL", "2.13.0, older than 2.14.0"],
             };
@@ -228,12 +231,12 @@ fn over(world: &World, error: &Error, what: &[&str]) {
 }
 
 #[test]
-fn a_rank_whose_nccl_fails_ends_the_others() {
+fn nccl_failure_of_a_rank_ends_the_others() {
     let faults = |rank: u32, program: &mut Command| {
-        // Distributing the elements and forming the first sum pass a note and a cell each.
+        // The distribution of the elements and the first sum take two exchanges each.
         program.env(FAULTS, if rank == 1 { "async=5" } else { "" });
     };
-    if !in_ranks("a_rank_whose_nccl_fails_ends_the_others", 3, faults) {
+    if !in_ranks("nccl_failure_of_a_rank_ends_the_others", 3, faults) {
         return;
     }
     let start = Instant::now();
@@ -244,22 +247,22 @@ fn a_rank_whose_nccl_fails_ends_the_others() {
         says(&error, &["remote process exited"]);
         over(world, &world.barrier().unwrap_err(), &[]);
     } else {
-        over(world, &error, &["rank 1 cannot go on: NCCL 2.28.3", "remote process exited"]);
+        over(world, &error, &["rank 1 cannot continue: NCCL 2.28.3", "remote process exited"]);
     }
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
 }
 
 #[test]
-fn an_nccl_that_passes_nothing_ends_in_time() {
+fn hanging_nccl_times_out() {
     let faults = |rank: u32, program: &mut Command| {
         program.env("WARPFOLD_TIMEOUT", "2").env(FAULTS, if rank == 0 { "hang=5" } else { "" });
     };
-    if in_ranks("an_nccl_that_passes_nothing_ends_in_time", 2, faults) {
+    if in_ranks("hanging_nccl_times_out", 2, faults) {
         let (world, values, sum) = summed(Way::Nccl);
         match world.reduce(op::Sum, &values) {
             // The data of rank 0 has arrived.
             Ok(passed) => assert_eq!((world.rank(), passed), (1, sum)),
-            Err(error) => over(world, &error, &["nothing passes between the ranks within 2 s"]),
+            Err(error) => over(world, &error, &["nothing passed between them within 2 s"]),
         }
         if world.rank() == 1 {
             says(&world.barrier().unwrap_err(), &["rank"]);
@@ -270,8 +273,8 @@ fn an_nccl_that_passes_nothing_ends_in_time() {
 /// A rank's driver refuses launches: before values pass, no rank has the result; after that, only this
 /// rank lacks it. A lost device ends all ranks.
 #[test]
-fn a_rank_whose_launch_fails_says_so_to_the_others() {
-    const NAME: &str = "a_rank_whose_launch_fails_says_so_to_the_others";
+fn launch_failure_of_a_rank_is_reported_to_the_others() {
+    const NAME: &str = "launch_failure_of_a_rank_is_reported_to_the_others";
     let Ok(case) = env::var("TEST_CASE") else {
         for case in ["cuLaunchKernel:3:701", "cuLaunchKernel:4:701", "cuLaunchKernel:3:700:sticky"] {
             in_ranks(NAME, 3, |rank, program| {
@@ -301,8 +304,8 @@ fn a_rank_whose_launch_fails_says_so_to_the_others() {
 }
 
 #[test]
-fn devices_that_do_not_reach_each_other_take_nccl_where_it_is() {
-    if !has_nccl("4,apart", "", "devices_that_do_not_reach_each_other_take_nccl_where_it_is") {
+fn devices_without_peer_access_use_nccl_if_available() {
+    if !has_nccl("4,apart", "", "devices_without_peer_access_use_nccl_if_available") {
         return;
     }
     let group = Group::new(reducers()).unwrap();
@@ -319,25 +322,25 @@ fn on_nvlink() -> bool {
 }
 
 #[test]
-fn what_nccl_cannot_work_on_is_refused() {
+fn nccl_on_simulated_devices_is_refused() {
     if on_gpu() {
         return;
     }
     let error = Group::by(Way::Nccl, &[reducer().clone()]).unwrap_err();
     assert!(matches!(error, Error::Nccl { .. }), "{error:?}");
-    says(&error, &["simulator", "is no GPU", "take another way"]);
+    says(&error, &["simulator", "is not a GPU", "take another way"]);
 }
 
-/// An error if NCCL is requested; a group that may choose takes another transport.
+/// An error if NCCL is requested; a group that may choose its transport takes another one.
 #[test]
-fn an_nccl_that_is_not_there_or_too_old_is_named() {
-    const NAME: &str = "an_nccl_that_is_not_there_or_too_old_is_named";
+fn missing_or_old_nccl_is_named() {
+    const NAME: &str = "missing_or_old_nccl_is_named";
     let expected: &[&str] = match env::var(FAULTS).as_deref() {
         Ok("version=21300") => {
             &["libnccl.so.2 is NCCL 2.13.0, older than 2.14.0", "unset WARPFOLD_LIBNCCL"]
         }
         Ok("nowhere") => &["no NCCL", "nowhere.so", "unset WARPFOLD_LIBNCCL", "2.14.0 or newer"],
-        Ok("other") => &["libcuda.so is no NCCL"],
+        Ok("other") => &["libcuda.so is not NCCL"],
         Ok("init") => {
             &["NCCL 2.28.3: a communicator failed with unhandled system error", "told to fail"]
         }
@@ -377,7 +380,7 @@ fn an_nccl_that_is_not_there_or_too_old_is_named() {
 
 /// Checks a transport failure, immediate or later: the call fails without a partial result, and all
 /// later calls of the group say what to do.
-fn it_fails(test: &str, faults: &str, says_what: &[&str]) {
+fn check_failure(test: &str, faults: &str, says_what: &[&str]) {
     if !has_nccl("4", faults, test) {
         return;
     }
@@ -393,7 +396,7 @@ fn it_fails(test: &str, faults: &str, says_what: &[&str]) {
     for _ in 0..2 {
         let error = group.reduce(op::Sum, &sharded).unwrap_err();
         assert!(matches!(error, Error::Lost { what: "the group", .. }), "{error:?}");
-        says(&error, &["make the group anew"]);
+        says(&error, &["create the group again"]);
         let error = group.reduce_into(op::Max, &sharded, &mut group.outputs().unwrap()).unwrap_err();
         assert!(matches!(error, Error::Lost { .. }), "{error:?}");
     }
@@ -406,20 +409,20 @@ fn it_fails(test: &str, faults: &str, says_what: &[&str]) {
 }
 
 #[test]
-fn an_nccl_that_refuses_to_pass_values_ends_the_group() {
-    let test = "an_nccl_that_refuses_to_pass_values_ends_the_group";
-    it_fails(test, "begin=3", &["passing values failed with unhandled system error"]);
+fn refused_nccl_exchange_ends_the_group() {
+    let test = "refused_nccl_exchange_ends_the_group";
+    check_failure(test, "begin=3", &["passing values failed with unhandled system error"]);
 }
 
 #[test]
-fn an_nccl_that_fails_while_it_passes_values_ends_the_group() {
-    let test = "an_nccl_that_fails_while_it_passes_values_ends_the_group";
-    it_fails(test, "async=3", &["a communicator failed with remote process exited"]);
+fn asynchronous_nccl_failure_ends_the_group() {
+    let test = "asynchronous_nccl_failure_ends_the_group";
+    check_failure(test, "async=3", &["a communicator failed with remote process exited"]);
 }
 
 #[test]
-fn a_group_by_nccl_leaves_nothing() {
-    if !has_nccl("2", "", "a_group_by_nccl_leaves_nothing") {
+fn nccl_group_releases_its_communicators() {
+    if !has_nccl("2", "", "nccl_group_releases_its_communicators") {
         return;
     }
     for round in 0..3 {

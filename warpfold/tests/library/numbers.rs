@@ -1,5 +1,5 @@
-//! Operations that skip NaN compared with those of the remaining elements: all destinations, of buffers,
-//! rows, axes, views, segments and runs of keys, with all elements NaN and with infinities.
+//! Operations that skip NaN on buffers, rows, axes, views, segments and runs of keys, compared with the
+//! same operations on the other elements; some inputs have infinities, or only NaN.
 
 use std::fmt::Debug;
 
@@ -109,7 +109,7 @@ fn of_buffers<T: WithNan>() {
 }
 
 #[test]
-fn what_is_no_number_is_left_out_wherever_the_result_goes() {
+fn skip_nan_ignores_nan_for_every_destination() {
     let _checked = no_findings();
     of_buffers::<f16>();
     of_buffers::<bf16>();
@@ -208,7 +208,7 @@ fn of_pieces<T: WithNan>() {
 }
 
 #[test]
-fn what_is_no_number_is_left_out_of_rows_axes_segments_and_keys() {
+fn skip_nan_ignores_nan_in_rows_axes_segments_and_runs() {
     let _checked = no_findings();
     of_pieces::<f16>();
     of_pieces::<bf16>();
@@ -217,7 +217,7 @@ fn what_is_no_number_is_left_out_of_rows_axes_segments_and_keys() {
 }
 
 #[test]
-fn places_in_a_view_are_those_of_its_axes() {
+fn indices_in_a_view_follow_its_axes() {
     const SHAPE: [usize; 2] = [30, 70];
     // All numbers are equal, so the first one is expected.
     let value = |at: usize| if at % SHAPE[1] < 5 { f32::NAN } else { 1.0 };
@@ -231,7 +231,7 @@ fn places_in_a_view_are_those_of_its_axes() {
 }
 
 #[test]
-fn infinities_are_numbers() {
+fn infinities_are_not_skipped() {
     let values = [f32::NAN, 1.0, f32::INFINITY, f32::NAN, f32::NEG_INFINITY];
     let of = |values: &[f32]| device().upload(values).unwrap();
     let reducer = reducer();
@@ -285,7 +285,7 @@ fn nan_of_either_sign_and_any_payload_is_left_out() {
 
 /// Without NaN the result has the bits of the plain operation, even if it is rounded.
 #[test]
-fn integers_and_numbers_have_the_usual_results() {
+fn skip_nan_without_nan_matches_the_plain_operation() {
     fn check<T, O>(op: O, values: &[T])
     where
         T: Element,

@@ -46,7 +46,7 @@ macro_rules! integers {
                 values.iter().map(|&value| (value as i128).unsigned_abs() as Self::Sum).sum()
             }
 
-            /// Odd, so that no factor shifts bits out.
+            /// The factors are odd, so that none shifts bits out.
             fn factors(n: usize) -> Vec<Self> {
                 small::<Self>(n, 9).into_iter().map(|value| value | 1).collect()
             }
@@ -71,7 +71,7 @@ macro_rules! floats {
 
             fn factors(n: usize) -> Vec<Self> {
                 let factor = |(at, value): (usize, i64)| match (at % 64, value) {
-                    // As many 2s as 0.5s, alternating, so that products stay in range.
+                    // There are as many 2s as 0.5s, alternating, so that products stay in range.
                     (7, _) => $of(2.0),
                     (40, _) => $of(0.5),
                     (_, 1) => $of(-1.0),
@@ -95,7 +95,7 @@ pub(crate) fn non_zero<T: Number>(values: &[T]) -> u64 {
     values.iter().filter(|value| value.to_f64() != 0.0).count() as u64
 }
 
-/// Computes in integers, exact up to the final divisions.
+/// Computes the mean and the variance in integers, exactly up to the final divisions.
 pub(crate) fn spread<T: Number>(values: &[T]) -> Option<Spread> {
     let integers = || values.iter().map(|value| value.to_f64() as i128);
     let (n, sum) = (values.len() as i128, integers().sum::<i128>());
@@ -184,7 +184,7 @@ fn alone<T: Number>(start: usize) {
 }
 
 #[test]
-fn every_operation_of_every_type_is_right_wherever_it_goes() {
+fn every_operation_and_type_is_correct_for_every_destination() {
     let _checked = no_findings();
     for_every_type!(alone(0));
 }
@@ -239,11 +239,11 @@ fn bitwise<T: Bits>() {
 }
 
 #[test]
-fn the_bits_of_every_integer_are_right() {
+fn bitwise_operations_are_correct() {
     for_every_integer!(bitwise());
 }
 
-/// Rows and their length: a few for each kernel.
+/// Number and length of rows: a few shapes for each kernel.
 const SHAPES: [(usize, usize); 14] = [
     (1, 17),
     (33, 1),
@@ -316,7 +316,7 @@ fn bits_of_rows<T: Bits>() {
 }
 
 #[test]
-fn every_row_of_integers_has_its_bits() {
+fn bitwise_operations_on_rows_are_correct() {
     for_every_integer!(bits_of_rows());
 }
 
@@ -336,7 +336,7 @@ fn narrow_integers_have_room_in_64_bits() {
             let found = reducer().reduce(op::MeanAndVariance, &buffer).unwrap();
             close(found, spread(values), T::roundoff(), std::any::type_name::<T>());
         }
-        // One vector in which every element counts; more would exceed 64 bits.
+        // One vector in which every element counts; the product of more elements would exceed 64 bits.
         let few = device().upload(&values[..8]).unwrap();
         check(op::Product, &few, T::product(&values[..8]), |left| left);
     }
@@ -351,7 +351,7 @@ fn narrow_integers_have_room_in_64_bits() {
 
 /// With such a large mean, E[x²] − E[x]² has no correct digit.
 #[test]
-fn a_large_mean_leaves_the_variance_its_digits() {
+fn variance_is_accurate_with_a_large_mean() {
     let noise: Vec<f64> = small::<i64>(50_001, 3).iter().map(|&value| value as f64).collect();
     let singles: Vec<f32> = noise.iter().map(|noise| 1e5 + *noise as f32).collect();
     let doubles: Vec<f64> = noise.iter().map(|noise| 1e9 + noise).collect();
@@ -381,7 +381,7 @@ fn a_large_mean_leaves_the_variance_its_digits() {
 }
 
 #[test]
-fn what_follows_from_an_operation_is_right() {
+fn derived_statistics_are_correct() {
     let upload = |values: &[f32]| device().upload(values).unwrap();
     let (values, none) = (upload(&[3.0, -4.0, 0.0]), upload(&[]));
     let on = reducer();
@@ -425,7 +425,7 @@ fn what_follows_from_an_operation_is_right() {
 
 /// A NaN propagates to both extremes, and infinities compare as numbers.
 #[test]
-fn special_values_have_ends() {
+fn min_max_handles_nan_and_infinities() {
     for spread in [1, 40, 3001] {
         let mut values = vec![1.0_f64; 2 * spread + 1];
         (values[0], values[2 * spread]) = (f64::NEG_INFINITY, f64::INFINITY);
@@ -441,7 +441,7 @@ fn special_values_have_ends() {
 
 /// Left in device memory, an empty result is zero where zero is the identity, and an error otherwise.
 #[test]
-fn of_no_elements_a_zero_is_left_or_nothing() {
+fn empty_result_in_device_memory_is_zero_or_an_error() {
     let (stream, none) = (device().stream().unwrap(), device().upload::<i32>(&[]).unwrap());
     let on = reducer().on(&stream);
     let mut count = device().output::<u64>().unwrap();

@@ -11,7 +11,6 @@ use crate::{
     devices::own_context,
 };
 
-/// An element type with a plain reference of both operations.
 trait Paired: Sample {
     fn expected(a: &[Self], b: &[Self]) -> [Self::Sum; 2];
 }
@@ -46,7 +45,7 @@ paired! {
     f64 => f64, f64;
 }
 
-/// Squares of 64-bit integers exceed 128 bits, so these wrap.
+/// Squares of 64-bit integers can exceed 128 bits, so the reference wraps around as well.
 macro_rules! paired_in_64_bits {
     ($($ty:ty)*) => {$(
         impl Paired for $ty {
@@ -96,7 +95,7 @@ fn at_every_alignment<T: Paired>(reducer: &Reducer) {
     let (a, b) = (small::<T>(9 * lanes, 3), small::<T>(9 * lanes, 4));
     let (of_a, of_b) = (device().upload(&a).unwrap(), device().upload(&b).unwrap());
     for (first, second) in (0..lanes).flat_map(|first| (0..lanes).map(move |second| (first, second))) {
-        // Up to the end of one buffer, so that a read past its end is an error.
+        // The pairs reach to the end of one buffer, so that a read past its end is an error.
         let n = 9 * lanes - first.max(second);
         let (a, b) = (&a[first..first + n], &b[second..second + n]);
         let of_a = of_a.slice(first..first + n).unwrap();
@@ -112,7 +111,7 @@ fn at_every_alignment<T: Paired>(reducer: &Reducer) {
 }
 
 #[test]
-fn the_buffers_begin_where_they_like() {
+fn pairs_of_any_alignment_are_correct() {
     let _checked = no_findings();
     let reducer = small_blocks(1);
     at_every_alignment::<u8>(&reducer);
@@ -142,7 +141,7 @@ fn every_type_and_length_is_right_by_either_kernel() {
     for_every_type!(of_any_length());
 }
 
-/// Several tiles of several blocks, with partial last tiles.
+/// Each of several blocks has several tiles, and the last tile is partial.
 #[test]
 fn long_buffers_are_right_by_either_kernel() {
     let reducer = small_blocks(7);
@@ -188,7 +187,7 @@ fn integers_have_room_in_64_bits_and_wrap_around_there() {
 }
 
 #[test]
-fn a_buffer_goes_with_itself() {
+fn a_buffer_can_be_paired_with_itself() {
     let values = small::<i8>(3001, 5);
     let buffer = device().upload(&values).unwrap();
     let squares = i8::total(&values, true);
@@ -198,9 +197,9 @@ fn a_buffer_goes_with_itself() {
     check(reducer(), [(&values[..3000], &a), (&values[1..], &b)], "and the next ones");
 }
 
-/// Within a vector, before the vectors and after them.
+/// The special elements are inside the vectors, before them and after them.
 #[test]
-fn infinities_and_nan_go_by_the_rules_of_their_type() {
+fn infinities_and_nan_propagate() {
     let ones = vec![1.0_f32; 1003];
     for at in [0, 500, 1002] {
         for starts in [[0, 0], [1, 1], [1, 0]] {
@@ -230,7 +229,7 @@ fn infinities_and_nan_go_by_the_rules_of_their_type() {
 }
 
 #[test]
-fn floats_are_rounded_little_and_alike_on_each_call() {
+fn float_results_are_accurate_and_repeatable() {
     let values = |seed: f32| (0..40_003).map(|i| (i as f32 * seed).sin()).collect::<Vec<f32>>();
     let (a, b) = (values(0.7), values(1.3));
     let (of_a, of_b) = (device().upload(&a).unwrap(), device().upload(&b).unwrap());
@@ -258,7 +257,7 @@ fn floats_are_rounded_little_and_alike_on_each_call() {
 }
 
 #[test]
-fn pairs_go_on_streams_and_into_device_memory() {
+fn pairs_reduce_on_streams_and_into_device_memory() {
     let _checked = no_findings();
     let stream = device().stream().unwrap();
     let (a, b) = (small::<i32>(1003, 1), small::<i32>(1003, 2));
@@ -283,9 +282,9 @@ fn pairs_go_on_streams_and_into_device_memory() {
     assert_eq!(reducer().on(&stream).reduce(op::Dot, (&none, &none)).unwrap().wait().unwrap(), 0);
 }
 
-/// Pending results of another stream are waited for, as the first or the second operand.
+/// Covers pending results as the first and as the second operand.
 #[test]
-fn results_are_waited_for_before_they_are_paired() {
+fn pairs_wait_for_pending_operands() {
     let (stream, other) = (device().stream().unwrap(), device().stream().unwrap());
     let values = small::<i32>(64, 9);
     let matrix = device().upload(&values).unwrap();
@@ -336,7 +335,7 @@ fn pairs_are_recorded() {
 }
 
 #[test]
-fn what_is_no_pairs_is_refused_and_nothing_is_written() {
+fn unequal_lengths_are_rejected_without_writes() {
     let upload = |n| device().upload(&vec![1_i32; n]).unwrap();
     let (a, b) = (upload(7), upload(5));
     let stream = device().stream().unwrap();
@@ -346,9 +345,9 @@ fn what_is_no_pairs_is_refused_and_nothing_is_written() {
         assert!(matches!(error, Error::Pairs { .. }), "{error:?}");
         says(&error, words);
     };
-    let lengths = &["7 elements and 5", "the first 5"];
+    let lengths = &["7 and 5 elements", "the first 5"];
     refused(reducer().dot(&a, &b).unwrap_err(), lengths);
-    refused(reducer().reduce(op::SquaredDistance, (&b, &a)).unwrap_err(), &["5 elements and 7"]);
+    refused(reducer().reduce(op::SquaredDistance, (&b, &a)).unwrap_err(), &["5 and 7 elements"]);
     refused(reducer().on(&stream).reduce(op::Dot, (&a, &b)).unwrap_err(), lengths);
     refused(reducer().on(&stream).reduce_into(op::Dot, (&a, &b), &mut output).unwrap_err(), lengths);
     refused(reducer().record().reduce(op::Dot, (&a, &b)).unwrap_err(), lengths);

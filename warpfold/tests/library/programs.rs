@@ -33,7 +33,6 @@ struct Program {
     faults: Vec<Injected>,
 }
 
-/// A xorshift generator.
 struct Random(u64);
 
 impl Random {
@@ -224,8 +223,8 @@ impl Program {
         Ok(())
     }
 
-    /// Lets one of the next calls of a frequent function fail. Waits may fail twice in a row, which
-    /// leaves unknown what still runs.
+    /// Injects a failure into one of the next calls of a frequent function. Waits may fail twice in a
+    /// row, which leaves the state of the pending work unknown.
     fn fail_soon(&mut self) {
         let function = *self.random.of(&[
             "cuLaunchKernel",

@@ -191,7 +191,7 @@ fn no_rows_are_recorded_as_no_results() {
 
 /// Pending writes to outputs are finished before the outputs are handed over.
 #[test]
-fn outputs_that_are_handed_over_have_the_results_of_the_last_replay_at_their_address() {
+fn given_outputs_hold_the_results_of_the_last_replay() {
     let _checked = no_findings();
     let (values, stream) = (small::<i32>(300, 4), device().stream().unwrap());
     let buffer = device().upload(&values).unwrap();
@@ -212,7 +212,7 @@ fn outputs_that_are_handed_over_have_the_results_of_the_last_replay_at_their_add
 
 /// A leaked replay keeps its offsets and outputs alive, and the next one follows it.
 #[test]
-fn a_leaked_replay_of_segments_keeps_what_it_writes_and_reads() {
+fn leaked_replay_keeps_its_offsets_and_outputs_alive() {
     let _checked = no_findings();
     let stream = device().stream().unwrap();
     let mut recorder = reducer().record();
@@ -242,10 +242,10 @@ fn outputs_that_do_not_fit_are_refused() {
     refused(error, &["6 results", "5 segments", "outputs for 5"]);
     let elsewhere = own_context();
     let error = recorder.reduce_into(op::Sum, &rows, elsewhere.outputs(100).unwrap()).unwrap_err();
-    refused(error, &["the outputs belongs to", "make it there"]);
+    refused(error, &["expected the outputs on ", "use one device"]);
     let there = elsewhere.upload(&[1_i32]).unwrap();
     let error = recorder.reduce(op::Sum, there.rows(1).unwrap()).unwrap_err();
-    refused(error, &["the buffer belongs to", "make it there"]);
+    refused(error, &["expected the buffer on ", "use one device"]);
     assert!(recorder.finish().unwrap().is_empty());
 }
 
@@ -269,7 +269,6 @@ fn a_recording_runs_on_after_replays_were_dropped_and_leaked() {
     assert_eq!(pending.wait().unwrap().get(&sum), i32::total(&values, false));
 }
 
-/// Returns whether a stream has completed its work, without a wait.
 fn is_done(stream: &Stream) -> bool {
     let context = Context::from_raw(stream.device().as_raw_context().cast());
     // SAFETY: the context and the stream are alive.
@@ -282,7 +281,7 @@ fn is_done(stream: &Stream) -> bool {
 }
 
 #[test]
-fn a_replay_that_is_dropped_is_over_before_its_recording_goes() {
+fn recording_drop_waits_for_dropped_replays() {
     let _checked = no_findings();
     let mut recorder = reducer().record();
     let _ = recorder.reduce(op::Sum, &device().upload(&small::<i32>(1000, 7)).unwrap()).unwrap();
@@ -294,7 +293,7 @@ fn a_replay_that_is_dropped_is_over_before_its_recording_goes() {
 }
 
 #[test]
-fn nothing_may_be_recorded() {
+fn empty_recording_is_valid() {
     let recorder = reducer().record();
     let mut recording = recorder.finish().unwrap();
     assert!(recording.is_empty() && recording.run().unwrap().is_empty());
@@ -342,13 +341,13 @@ fn for_no_elements_nothing_is_loaded_recorded_or_launched() {
         assert_eq!(reducer.on(&stream).reduce(op::ArgMax, &none).unwrap().wait().unwrap(), None);
     };
     assert_eq!(made(&all_ways), (0, 0, 0));
-    // Kernels of one type and a recording, the recorded launch, and its replay.
+    // Loads the kernels of one type, records once, launches the recorded kernel once, and replays once.
     assert_eq!(made(&|| recorded(&[&none, &some, &none], 7)), (2, 1, 1));
 }
 
 #[test]
-#[should_panic(expected = "of another recording")]
-fn a_result_of_another_recording_is_none_of_this_one() {
+#[should_panic(expected = "belongs to another recording")]
+fn result_of_another_recording_panics() {
     let buffer = device().upload(&[1_u8, 2]).unwrap();
     let record = || {
         let mut recorder = reducer().record();
@@ -360,8 +359,8 @@ fn a_result_of_another_recording_is_none_of_this_one() {
 }
 
 #[test]
-#[should_panic(expected = "of another recording")]
-fn outputs_of_another_recording_are_none_of_this_one() {
+#[should_panic(expected = "belongs to another recording")]
+fn outputs_of_another_recording_panic() {
     let buffer = device().upload(&[1_u8, 2]).unwrap();
     let record = || {
         let mut recorder = reducer().record();
@@ -375,7 +374,7 @@ fn outputs_of_another_recording_are_none_of_this_one() {
 
 /// A launch reads its count from an output before a recording that took over the output writes it.
 #[test]
-fn a_count_that_a_recording_takes_over_is_read_first() {
+fn recording_waits_for_readers_of_its_count() {
     let stream = device().stream().unwrap();
     let [two, seven] = [&[1_u8, 1][..], &[7]].map(|values| device().upload(values).unwrap());
     let mut count = device().output::<u64>().unwrap();

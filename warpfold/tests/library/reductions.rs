@@ -14,8 +14,8 @@ use warpfold::{
 fn sizes<T: Sample>(sizes: &[usize]) {
     for &n in sizes {
         let mut values = small::<T>(n, n as u64);
-        // The last element affects every operation: it is not 0, and is then smaller or larger than all
-        // others.
+        // The last element affects every operation: it is not 0, and is then below or above all other
+        // elements.
         for last in [1, -LARGEST - 1, LARGEST + 1] {
             if let Some(element) = values.last_mut() {
                 *element = T::of(last);
@@ -98,7 +98,7 @@ fn the_choice_decides_the_launch() {
 }
 
 #[test]
-fn a_sum_may_wrap_around_in_its_own_type_wherever_it_goes() {
+fn wrapping_sum_wraps_in_the_element_type() {
     let buffer = device().upload(&[i32::MAX, 3]).unwrap();
     let (stream, mut output) = (device().stream().unwrap(), device().output::<i32>().unwrap());
     let on = reducer().on(&stream);
@@ -147,7 +147,7 @@ fn special<T: Float>() {
         reducer_of(Choice { kernel, block, blocks: Blocks::Total(blocks) })
     });
     for values in cases {
-        // In one vector, in different 16-byte vectors, and in different blocks.
+        // The elements are in one 16-byte vector, in different vectors, and in different blocks.
         for spread in [1, 40, 3001] {
             let mut elements = vec![T::from_f32(values[0]); (values.len() - 1) * spread + 1];
             for (i, &value) in values.iter().enumerate() {
@@ -166,7 +166,7 @@ fn special<T: Float>() {
 }
 
 #[test]
-fn special_floats_are_found_wherever_they_stand() {
+fn special_floats_are_found_at_any_position() {
     special::<f16>();
     special::<bf16>();
     special::<f32>();
@@ -225,7 +225,7 @@ fn the_same_input_gives_the_same_bits() {
 }
 
 #[test]
-fn buffers_give_back_what_was_uploaded() {
+fn download_returns_the_uploaded_values() {
     let values = small::<bf16>(1001, 4);
     let buffer = device().upload(&values).unwrap();
     assert_eq!(buffer.download().unwrap(), values);

@@ -68,8 +68,8 @@ pub(crate) fn without_hazards(work: impl FnOnce(&Device) + Send) {
     assert!(findings.is_empty(), "{findings:#?}");
 }
 
-/// For every operation and each of the three ways, the host takes exactly the bytes that the kernel
-/// wrote.
+/// Checks for every operation, blocking, enqueued and recorded, that the host takes exactly the bytes
+/// that the kernel wrote.
 fn taken<T: Sample>((device, watch): (&Device, &Watch)) {
     let (reducer, stream) = (Reducer::new(device).unwrap(), device.stream().unwrap());
     let values = device.upload(&small::<T>(1000, 3)).unwrap();
@@ -121,7 +121,7 @@ fn taken<T: Sample>((device, watch): (&Device, &Watch)) {
         assert_eq!(watch.taken(), all);
     }
 
-    // Results of rows together, an index and a word of 8 bytes each; nothing that stays on the device.
+    // The host takes the results of all rows, 16 bytes each, and none that stays on the device.
     let mut recorder = reducer.record();
     let rows = values.rows(100).unwrap();
     recorder.reduce(op::ArgMin, &rows).unwrap();
@@ -133,7 +133,7 @@ fn taken<T: Sample>((device, watch): (&Device, &Watch)) {
 }
 
 #[test]
-fn what_the_host_takes_is_what_a_kernel_has_written() {
+fn host_reads_exactly_the_result_bytes_that_kernels_write() {
     let (device, watch) = watched();
     for_every_type!(taken((&device, &watch)));
 }

@@ -125,8 +125,8 @@ fn sums_of_squares_are_within_their_bound() {
 fn magnitudes<T: Float>() {
     let values = cancelling::<T>(30_000, 5, 9);
     let buffer = device().upload(&values).unwrap();
-    // Sum of positive numbers in doubles: each addition loses at most 2^-53, which is added to the bound
-    // for results in doubles.
+    // The sum of positive numbers in `f64`: each addition loses at most 2^-53, which is added to the
+    // bound for results in `f64`.
     let exact: f64 = values.iter().map(|value| value.exact().abs()).sum();
     let own = values.len() as f64 * f64::EPSILON / 2.0 * exact;
     let bound = reducer().error_bound(op::Sum, &buffer).unwrap() * exact + own;
@@ -188,10 +188,9 @@ fn exact<T: Element>(values: &[T]) -> [f64; 2] {
         .map(Result::unwrap)
 }
 
-/// `d` additions, each with an error of at most `u` on operands that are rounded already: d·u / (1 −
-/// d·u).
+/// The bound of `d` additions with a relative error of at most `u` each is d·u / (1 − d·u).
 #[test]
-fn a_bound_is_that_of_the_additions_of_the_launch() {
+fn bound_follows_the_addition_depth_of_the_launch() {
     let n = 1 << 20;
     let buffer = device().upload(&vec![1.0_f32; n]).unwrap();
     let job =
@@ -205,7 +204,7 @@ fn a_bound_is_that_of_the_additions_of_the_launch() {
 }
 
 #[test]
-fn integers_and_nothing_are_exact() {
+fn integers_and_empty_inputs_are_exact() {
     assert_eq!(exact(&[1_i8, 2]), [0.0; 2]);
     assert_eq!(exact(&[1_u64, 2]), [0.0; 2]);
     assert_eq!(exact::<f32>(&[]), [0.0; 2]);

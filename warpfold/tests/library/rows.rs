@@ -10,7 +10,7 @@ use warpfold::{
 
 use crate::common::{Sample, device, extreme, no_findings, on_gpu, reducer, says, small};
 
-/// Rows and their length, on both sides of every boundary between kernels and inside each range.
+/// Number and length of rows, on both sides of every boundary between kernels and inside each range.
 const SHAPES: [(usize, usize); 50] = [
     (0, 5),
     (1, 1),
@@ -64,7 +64,7 @@ const SHAPES: [(usize, usize); 50] = [
     (150, 2049),
 ];
 
-/// Short rows, for every number of lanes, enough for several batches per warp of the simulator.
+/// Short rows for every number of lanes; in the simulator, each warp has several batches of them.
 const MANY: [(usize, usize); 13] = [
     (8500, 3),
     (8500, 4),
@@ -154,10 +154,9 @@ fn every_row_of_matrices_that_begin_anywhere_has_its_result() {
     check_shapes::<f32>(3);
 }
 
-/// The tests above use launches of all kinds. Launches depend on the device's size, here the
-/// simulator's.
+/// Skipped on a GPU, because launches depend on the size of the device.
 #[test]
-fn the_shapes_take_every_kernel_and_every_number_of_lanes() {
+fn shapes_cover_every_kernel_and_lane_count() {
     if on_gpu() {
         return;
     }
@@ -189,7 +188,7 @@ fn the_shapes_take_every_kernel_and_every_number_of_lanes() {
     assert_eq!(lanes, BTreeSet::from_iter([groups, elements, few[0], few[1]].map(of).concat()));
 }
 
-/// Float values that equality does not distinguish.
+/// Constants that equality does not distinguish from others, and the bits that do.
 trait Special: Sample {
     const NAN: Self;
     const INFINITY: Self;
@@ -267,7 +266,7 @@ fn specials<T: Special>() {
 }
 
 #[test]
-fn a_row_with_nan_infinity_or_negative_zero_has_them_in_its_result_alone() {
+fn special_values_affect_only_their_own_row() {
     let _checked = no_findings();
     specials::<f16>();
     specials::<bf16>();
@@ -283,7 +282,7 @@ fn refused<R: std::fmt::Debug>(result: Result<R, Error>, words: &[&str]) {
 }
 
 #[test]
-fn what_are_no_rows_is_refused_before_anything_is_launched() {
+fn invalid_row_lengths_are_rejected_before_launch() {
     let buffer = device().upload(&small::<i32>(100, 1)).unwrap();
     refused(buffer.rows(0), &["0 elements", "1 or more"]);
     refused(buffer.rows(7), &["rows of 7", "100 elements", "a slice of 98"]);
@@ -366,7 +365,7 @@ fn ones(rows: usize, len: usize) -> (Reducer, Buffer<i32>, Outputs<i64>) {
 }
 
 #[test]
-fn results_are_elements_on_every_stream_and_for_every_reader() {
+fn pending_row_results_are_valid_inputs_on_any_stream() {
     let _checked = no_findings();
     let streams = [(); 2].map(|()| device().stream().unwrap());
     let other = Reducer::new(device()).unwrap();
@@ -398,7 +397,7 @@ fn results_are_elements_on_every_stream_and_for_every_reader() {
 }
 
 #[test]
-fn the_last_results_that_were_asked_for_stay() {
+fn outputs_hold_the_last_enqueued_results() {
     let _checked = no_findings();
     let streams = [(); 2].map(|()| device().stream().unwrap());
     let (reducer, buffer, mut outputs) = ones(64, 100);
@@ -414,7 +413,7 @@ fn the_last_results_that_were_asked_for_stay() {
 }
 
 #[test]
-fn what_is_used_lives_until_it_was_used() {
+fn buffers_and_outputs_live_until_pending_work_finishes() {
     let _checked = no_findings();
     let stream = device().stream().unwrap();
     let (reducer, buffer, mut outputs) = ones(64, 100);
@@ -468,7 +467,7 @@ fn kernels_for_rows_are_loaded_ahead() {
 
 #[test]
 #[cfg(feature = "simulator")]
-fn what_belongs_to_another_device_is_refused() {
+fn arguments_of_another_device_are_refused() {
     let other = crate::devices::in_own_context(warpfold_sim_driver::driver());
     let stream_of = |device: &warpfold::Device| device.stream().unwrap();
     let (here, there) = ([device(), &other]).map(|device| device.upload(&[1, 2, 3, 4]).unwrap()).into();

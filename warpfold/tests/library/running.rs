@@ -21,7 +21,7 @@ fn in_pieces<T: Element, O: op::Operation<T>>(op: O, values: &[T], cuts: &[usize
 }
 
 fn places<T: Sample + PartialEq>() {
-    // Equal elements in every piece, larger ones in the second and in the last, and many of those.
+    // The largest element, 9, occurs several times, in one piece or in several.
     let mut values = small::<T>(5000, 3);
     for (at, value) in [(7, 8), (1500, 9), (1501, 9), (2100, 9), (4999, 9)] {
         values[at] = T::of(value);
@@ -36,7 +36,7 @@ fn places<T: Sample + PartialEq>() {
     }
 }
 
-/// Places count among all elements; the first of equal elements wins, with the value from its piece.
+/// The first of equal elements wins, with the value from its piece.
 #[test]
 fn places_count_from_the_first_element_of_the_first_piece() {
     let _checked = no_findings();
@@ -70,7 +70,7 @@ fn uneven(n: usize) -> Vec<f32> {
 
 /// Reproducible sums have the bits of a buffer with all elements for any cuts; plain sums do not.
 #[test]
-fn sums_that_are_the_same_everywhere_are_so_in_pieces() {
+fn reproducible_sums_are_equal_in_pieces() {
     let values = uneven(70_001);
     let buffer = device().upload(&values).unwrap();
     let (everywhere, plain) = (op::Sum.reproducible(), op::Sum);
@@ -86,7 +86,7 @@ fn sums_that_are_the_same_everywhere_are_so_in_pieces() {
 }
 
 #[test]
-fn of_no_elements_the_result_is_that_of_an_empty_buffer() {
+fn no_elements_reduce_like_an_empty_buffer() {
     fn check<T: Number>() {
         let none = device().upload::<T>(&[]).unwrap();
         let stream = device().stream().unwrap();
@@ -111,7 +111,7 @@ fn of_no_elements_the_result_is_that_of_an_empty_buffer() {
 }
 
 #[test]
-fn pieces_come_in_turn_on_any_streams() {
+fn pieces_are_ordered_across_streams() {
     let _checked = no_findings();
     let values = small::<i32>(60_000, 9);
     let buffer = device().upload(&values).unwrap();
@@ -152,7 +152,7 @@ fn a_running_reduction_may_be_dropped_and_even_leaked() {
 }
 
 #[test]
-fn what_is_refused_does_not_come() {
+fn rejected_pieces_do_not_change_the_running_result() {
     let other = Device::open(Selection::Sim).unwrap();
     let (stream, ones) = (device().stream().unwrap(), device().upload(&[1_i64; 10]).unwrap());
     let mut sum = reducer().running(op::Sum).unwrap();
@@ -171,7 +171,7 @@ fn what_is_refused_does_not_come() {
 /// After a failed launch the running state is undefined, or still being written.
 #[cfg(feature = "simulator")]
 #[test]
-fn a_launch_that_fails_loses_what_came_before() {
+fn failed_launch_invalidates_the_running_state() {
     use warpfold_driver::sys::CUDA_ERROR_LAUNCH_FAILED as code;
     use warpfold_sim_driver::{Fault, inject};
 
@@ -191,7 +191,7 @@ fn a_launch_that_fails_loses_what_came_before() {
         sum.output().map(drop).unwrap_err(),
     ] {
         assert!(matches!(error, Error::Lost { .. }), "{error:?}");
-        says(&error, &["running reduction", "begin another one"]);
+        says(&error, &["running reduction", "begin another running reduction"]);
     }
     assert_eq!(sum.len(), 10);
 }

@@ -156,7 +156,7 @@ fn check_shapes<T: Bounded>(start: usize, first: usize) {
 }
 
 #[test]
-fn every_segment_of_every_type_has_its_sum_and_its_largest_element() {
+fn sums_and_maxima_of_every_type_are_correct() {
     let _checked = no_findings();
     for_every_type!(check_shapes(0, 0));
 }
@@ -180,7 +180,7 @@ fn operations<T: Bounded>() {
     check_operations(lens.iter().sum(), |values| Case::<T>::of(values, 0, 0, &lens));
 }
 
-/// Checks every operation but sum, largest place and bits, on `n` elements in pieces.
+/// Checks every operation except sums, `ArgMax` and bitwise operations, on `n` elements in pieces.
 pub(crate) fn check_operations<T: Bounded, P: Pieces<T>>(n: usize, of: impl Fn(Vec<T>) -> P) {
     let (what, case) = (std::any::type_name::<T>(), of(with_zeros(small(n, 5))));
     case.check(op::SumOfSquares, what, |piece| T::total(piece, true));
@@ -240,14 +240,13 @@ fn the_first_nan_or_zero_of_a_segment_is_found() {
     assert_eq!(found, [(1, minus), nan, none, (13, zero), (3001, minus), (6, 8.0_f32.to_bits())]);
 }
 
-/// Segments over more blocks than there are slots: partials are combined on the way, in slots of earlier
-/// blocks, some of which still use them.
+/// There are more blocks than slots, so blocks reuse slots, which may still be in use.
 #[test]
 fn segments_over_more_blocks_than_there_are_slots_are_joined() {
     let _checked = no_findings();
     let tile = tile_of::<u64>();
-    // More tiles than half as many blocks as slots take at once; the grid then has more blocks than
-    // slots.
+    // There are half as many resident blocks as slots. With more than `MOST_TILES` tiles for each, the
+    // grid has several rounds of blocks, and more blocks than slots.
     let slots = device().info().multiprocessors as usize * 16;
     let tiles = MOST_TILES as usize * slots / 2 * 17 / 16;
     let case = Case::<u64>::new(0, 0, &[5, tile * tiles, 0, 3 * tile, 100]);
@@ -309,7 +308,7 @@ fn checked<I: Offset>(len: usize, offsets: &[I]) -> Result<Segments<i8>, Error> 
 }
 
 #[test]
-fn offsets_that_describe_no_segments_are_refused_with_the_first_that_does_not() {
+fn invalid_offsets_are_rejected_with_the_first_bad_segment() {
     let _checked = no_findings();
     refused(checked::<u32>(10, &[]), &["0 offsets", "one more than"]);
     refused(checked(10, &[0_u32, 3, 2, 1, 5]), &["segment 1 is from 3 to 2 of 10", "0 to 10"]);
@@ -327,7 +326,7 @@ fn offsets_that_describe_no_segments_are_refused_with_the_first_that_does_not() 
 
 /// A negative offset stays invalid in a buffer with more elements than an `i32` counts.
 #[test]
-fn a_negative_offset_is_not_a_large_one() {
+fn negative_offsets_are_rejected_in_huge_buffers() {
     // SAFETY: the call is refused before it reads anything.
     let buffer = unsafe { Buffer::<i8>::from_raw_parts(device(), 0x1000, (1 << 31) + 100, ()) }.unwrap();
     let offsets = device().upload(&[0, i32::MIN + 5]).unwrap();
@@ -335,7 +334,7 @@ fn a_negative_offset_is_not_a_large_one() {
 }
 
 #[test]
-fn outputs_that_are_not_as_many_and_counts_are_refused_before_anything_is_launched() {
+fn wrong_output_counts_and_huge_buffers_are_rejected() {
     let case = Case::<i32>::new(0, 0, &[4, 0, 6]);
     let stream = device().stream().unwrap();
     for len in [0, 2, 4] {
@@ -364,7 +363,7 @@ fn no_segments_have_no_results_and_no_launch() {
 }
 
 #[test]
-fn results_stay_in_device_memory_for_what_comes_behind_them() {
+fn pending_results_are_valid_inputs_on_any_stream() {
     let _checked = no_findings();
     let streams = [(); 2].map(|()| device().stream().unwrap());
     let case = Case::<i32>::new(0, 0, &mixed::<i32>());
@@ -388,7 +387,7 @@ fn results_stay_in_device_memory_for_what_comes_behind_them() {
     assert_eq!(reducer().reduce(op::Sum, &segments).unwrap(), [2, 18]);
 }
 
-/// Tiles with and without segment ends that exchange carries with few and with many tiles.
+/// Tiles with and without segment ends exchange carries with few and with many other tiles.
 #[test]
 #[cfg(feature = "simulator")]
 fn no_launch_has_a_hazard() {
@@ -438,7 +437,7 @@ fn segments_of_one_length_are_the_rows_of_a_matrix() {
 
 #[test]
 #[cfg(feature = "simulator")]
-fn what_belongs_to_another_device_is_refused() {
+fn arguments_of_another_device_are_refused() {
     let other = crate::devices::in_own_context(warpfold_sim_driver::driver());
     let both = [device(), &other];
     let [here, there] = both.map(|device| device.upload(&[1, 2, 3, 4]).unwrap());

@@ -17,7 +17,7 @@ fn shown(value: impl Debug, expected: &str) {
 }
 
 #[test]
-fn what_a_program_has_is_shown_with_its_device() {
+fn debug_output_names_the_device() {
     let device = Device::open(Selection::Sim).unwrap();
     let (reducer, stream) = (Reducer::new(&device).unwrap(), device.stream().unwrap());
     let (buffer, output) = (device.upload(&[0.5_f32; 3]).unwrap(), device.output::<u64>().unwrap());
@@ -38,7 +38,7 @@ fn what_a_program_has_is_shown_with_its_device() {
 }
 
 #[test]
-fn what_is_recorded_is_shown_with_its_reductions() {
+fn debug_output_of_recordings_lists_the_reductions() {
     let device = Device::open(Selection::Sim).unwrap();
     let reducer = Reducer::new(&device).unwrap();
     let buffer = device.upload(&[7_u8; 3]).unwrap();
@@ -56,7 +56,7 @@ fn what_is_recorded_is_shown_with_its_reductions() {
 }
 
 #[test]
-fn several_operations_and_rows_are_shown_as_what_is_launched_of_them() {
+fn debug_output_of_recordings_lists_the_launches() {
     let device = Device::open(Selection::Sim).unwrap();
     let reducer = Reducer::new(&device).unwrap();
     let buffer = device.upload(&[7_u8; 3]).unwrap();
@@ -72,7 +72,7 @@ fn several_operations_and_rows_are_shown_as_what_is_launched_of_them() {
 }
 
 #[test]
-fn kernels_and_wrong_architectures_are_shown_as_they_were_given() {
+fn ptx_sources_and_bad_architectures_are_formatted() {
     shown(PtxSource::Embedded, "Embedded");
     shown(PtxSource::Folder("some/where".into()), "Folder(\"some/where\")");
     shown(PtxSource::Given(std::sync::Arc::new(|_, _| Err("none".into()))), "Given");

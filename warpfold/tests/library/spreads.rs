@@ -73,7 +73,7 @@ fn defined<T: Float>() {
         for (values, skips) in [(&values, false), (&holed, true)] {
             let what = format!("{name} of {}", std::any::type_name::<T>());
             let expected = expected(values, skips);
-            // If infinities leave no mean, the host gets no result.
+            // If infinities make the mean NaN, the host gets no result.
             let expected = if skips && expected[0].is_nan() { [f64::NAN; 2] } else { expected };
             same(on_cpu(values, skips), expected, &format!("{what} on the CPU"));
             same(on_device(reducer(), values, 0, skips), expected, &what);
@@ -85,7 +85,7 @@ fn defined<T: Float>() {
 }
 
 #[test]
-fn means_and_variances_are_what_their_definition_says() {
+fn means_and_variances_match_their_definition() {
     let _checked = no_findings();
     for_every_float!(defined());
 }
@@ -102,7 +102,7 @@ fn a_constant_has_no_variance() {
 }
 
 #[test]
-fn a_large_mean_costs_the_variance_nothing() {
+fn variance_is_exact_with_a_large_mean() {
     let values: Vec<f64> = (0..1000_u32).map(|at| 1e9 + f64::from(at * 37 % 101)).collect();
     let integers: Vec<i128> = values.iter().map(|&value| value as i128).collect();
     same(on_device(reducer(), &values, 0, false), spread_of_integers(&integers), "near 1e9");
@@ -123,7 +123,7 @@ fn moments_in_parts<T: Float, S: Moments>(term: fn(T) -> S::Term) {
 }
 
 #[test]
-fn parts_of_moments_may_meet_in_any_order() {
+fn partial_moments_combine_in_any_order() {
     moments_in_parts::<f16, OfHalves>(f32::from);
     moments_in_parts::<bf16, OfBfloats>(f32::from);
     moments_in_parts::<f32, OfSingles>(f32::from);
@@ -152,7 +152,7 @@ fn moments_of_numbers<T: Float, S: Moments>(term: fn(T) -> S::Term) {
 }
 
 #[test]
-fn nan_is_left_out_of_any_terms() {
+fn moments_skip_nan_terms() {
     moments_of_numbers::<f16, OfHalves>(f32::from);
     moments_of_numbers::<bf16, OfBfloats>(f32::from);
     moments_of_numbers::<f32, OfSingles>(f32::from);
@@ -177,7 +177,7 @@ fn means_and_variances_are_the_same_in_any_launch() {
     for_every_float!(launched());
 }
 
-/// More terms per thread than its sums can hold, all with the largest digits.
+/// Each thread adds more terms with the largest digits than its sums can hold.
 #[test]
 fn no_thread_runs_out_of_room_for_squares() {
     let reducer = reducer_of(launches()[0]);
@@ -191,7 +191,7 @@ fn no_thread_runs_out_of_room_for_squares() {
     }
     let values = vec![f64::from_bits((2_f64.powi(27)).to_bits() - 1); 128 * 520];
     same(on_device(&reducer, &values, 0, false), expected(&values, false), "many large digits");
-    // As many in the host's sums of halves and of the exact parts of their squares.
+    // Adds as many terms in the host's sums of halves, and of the exact parts of their squares.
     let mut running = Running::<OfHalves>::new();
     for pair in [[65_504.0, -65_504.0], [32_752.0, 2_f32.powi(-24)]] {
         (0..10_000).for_each(|_| running.add(pair));
@@ -295,7 +295,7 @@ fn integers<T: Bounded + Integer + Into<i128>>() {
 }
 
 #[test]
-fn means_and_variances_of_integers_are_exact_but_for_the_last_roundings() {
+fn integer_moments_round_only_at_the_end() {
     let _checked = no_findings();
     for_every_integer!(integers());
 }

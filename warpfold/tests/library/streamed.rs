@@ -23,7 +23,6 @@ use crate::{
     operations::Number,
 };
 
-/// A file that is removed after the test.
 struct Scratch(std::path::PathBuf);
 
 impl Scratch {
@@ -101,7 +100,7 @@ fn every_source_has_the_result_of_its_elements() {
 
 /// Plain sums of floats depend only on where they are cut; reproducible sums do not depend on it either.
 #[test]
-fn the_bits_are_the_same_however_the_threads_take_turns() {
+fn bits_do_not_depend_on_reader_threads() {
     let values: Vec<f32> = (0..50_003)
         .map(|at| f32::from_bits((splitmix(at) as u32 & 0x807f_ffff) | 0x3f00_0000))
         .collect();
@@ -148,7 +147,7 @@ impl Source<u64> for Counting {
 }
 
 #[test]
-fn progress_is_told_in_order_to_the_end() {
+fn progress_is_reported_in_order_to_the_end() {
     let n = 100_000;
     let mut told: Vec<Progress> = Vec::new();
     let sum = reducer()
@@ -183,7 +182,7 @@ fn several_reductions_take_the_same_pass() {
     let mut largest = reducer().running(op::ArgMax).unwrap();
     let ring = || reducer().stream(&late).buffers(3, 4000);
     let came = ring().push_to(&mut [&mut sum, &mut everywhere, &mut largest]).unwrap();
-    // Twenty full parts, the remainder, and reads past the end.
+    // There are twenty full parts, the remainder, and reads past the end.
     let reads = late.1.load(Ordering::Relaxed);
     assert!(came == 20_011 && (21..=24).contains(&reads), "{reads} reads of {came}");
     assert_eq!(sum.result().unwrap().to_bits(), alone.to_bits());
@@ -197,7 +196,7 @@ fn several_reductions_take_the_same_pass() {
 }
 
 #[test]
-fn more_than_a_reduction_takes_is_refused_before_it_is_read() {
+fn too_many_elements_are_refused_before_reading() {
     struct Endless;
     impl Source<f32> for Endless {
         fn elements(&self) -> Option<u64> {
@@ -217,7 +216,7 @@ fn rings_that_hold_nothing_are_refused() {
         let ring = reducer().stream(Counting(5)).buffers(buffers, bytes).threads(threads);
         says(
             &ring.reduce(op::Sum).unwrap_err(),
-            &[&format!("{buffers} buffers of {bytes} bytes, and {threads} threads"), "8 bytes or more"],
+            &[&format!("{buffers} buffers of {bytes} bytes and {threads} threads"), "8 bytes or more"],
         );
     }
     let ring = reducer().stream(Counting(5)).buffers(2, 8).threads(9);
@@ -238,7 +237,7 @@ impl<F: Fn(usize) -> io::Result<usize> + Sync> Source<u64> for Odd<F> {
 }
 
 #[test]
-fn what_goes_wrong_in_a_source_is_said_with_its_place() {
+fn source_errors_name_the_element_position() {
     let _checked = no_findings();
     let at = |error: &Error| match error {
         Error::Source { at, source } => (*at, source.to_string()),
@@ -246,11 +245,11 @@ fn what_goes_wrong_in_a_source_is_said_with_its_place() {
     };
     let error = streamed(op::Sum, Odd(1500, |_| Err(io::Error::other("the disk is gone")))).unwrap_err();
     assert_eq!(at(&error), (1500, "the disk is gone".to_owned()));
-    says(&error, &["the source fails behind 1500 elements"]);
+    says(&error, &["the source failed after 1500 elements"]);
     let error = streamed(op::Sum, Odd(2000, |_| Ok(3))).unwrap_err();
-    assert_eq!(at(&error), (2003, "it ends there, and said that it has 10000".to_owned()));
+    assert_eq!(at(&error), (2003, "it ends there, but declared 10000 elements".to_owned()));
     let error = streamed(op::Sum, Odd(500, |room| Ok(room + 1))).unwrap_err();
-    assert_eq!(at(&error), (500, "it gave 501 elements where 500 were asked for".to_owned()));
+    assert_eq!(at(&error), (500, "it returned 501 elements, but 500 were requested".to_owned()));
     // Errors between pieces.
     let pieces = [Ok(vec![1_u64; 700]), Err(io::Error::other("no more"))];
     let error = streamed(op::Sum, source::pieces(pieces)).unwrap_err();
@@ -268,7 +267,7 @@ fn what_goes_wrong_in_a_source_is_said_with_its_place() {
 }
 
 #[test]
-fn a_file_that_shrinks_is_an_error_and_no_sum() {
+fn shrinking_file_is_an_error() {
     let file = Scratch::new("shrinks", &[1; 80_000]);
     let shrinking = source::File::<u64>::open(&file.0).unwrap();
     assert_eq!(shrinking.elements(), Some(10_000));
@@ -276,18 +275,21 @@ fn a_file_that_shrinks_is_an_error_and_no_sum() {
     let Err(Error::Source { at: 3500, source }) = streamed(op::Sum, shrinking) else {
         panic!("it was read")
     };
-    assert_eq!(source.to_string(), "the file has 30000 bytes now, and had 80000 or more; leave it be");
+    assert_eq!(
+        source.to_string(),
+        "the file has 30000 bytes now, but had 80000 or more; do not change it while it is read"
+    );
     let open = |bytes| fs::File::open(&Scratch::new("part", &vec![0; bytes]).0).unwrap();
     assert!(source::File::<u64>::part(open(80), 0, 10).is_ok());
     for (bytes, offset, len) in [(80, 8, 10), (80, 0, 11), (80, 1, u64::MAX), (80, u64::MAX, 1)] {
         let error = source::File::<u64>::part(open(bytes), offset, len).unwrap_err().to_string();
-        assert!(error.contains("of a file of 80"), "{error}");
+        assert!(error.contains("exceed the file of 80 bytes"), "{error}");
     }
     let odd = Scratch::new("odd", &[0; 81]);
     let error = source::File::<u64>::open(&odd.0).unwrap_err().to_string();
-    assert_eq!(error, "81 bytes are no whole number of elements of 8 bytes");
+    assert_eq!(error, "81 bytes are not a whole number of elements of 8 bytes");
     let error = streamed::<u64, _>(op::Sum, source::reader(&[0_u8; 81][..])).unwrap_err();
-    says(&error, &["behind 0 elements"]);
+    says(&error, &["after 0 elements"]);
 }
 
 struct Slow(AtomicU64);
@@ -316,9 +318,8 @@ fn a_slow_reader_is_waited_for() {
     assert_eq!(sum, expected);
 }
 
-/// Sequential sources are read by one thread at a time, in order; others by several.
 #[test]
-fn only_what_is_not_in_order_is_filled_by_several() {
+fn sequential_sources_are_read_by_one_thread_at_a_time() {
     struct Watched(bool, Mutex<Vec<u64>>, AtomicUsize, AtomicUsize);
     impl Source<u64> for Watched {
         fn elements(&self) -> Option<u64> {
@@ -354,8 +355,7 @@ mod in_the_simulator {
 
     use super::*;
 
-    /// Memory does not grow with the source, on the host and on the device, and is reused by the next
-    /// one.
+    /// Memory does not grow with the source, on the host and on the device, and is reused.
     #[test]
     fn memory_is_bounded_by_the_ring() {
         let sim = warpfold::Device::open(Selection::Sim).unwrap();
@@ -370,7 +370,7 @@ mod in_the_simulator {
         streamed(1000, 2, 80);
         assert_eq!(streamed(50_000, 5, 8000), [5, 2, 50]);
         assert_eq!(streamed(500_000, 5, 8000), [0, 0, 500]);
-        // No more buffers than parts, and new ones for another size.
+        // There are no more buffers than parts, and another size needs new buffers.
         assert_eq!(streamed(10, 5, 8000), [0, 3, 1]);
         assert_eq!(streamed(50_000, 3, 8000), [1, 0, 50]);
         assert_eq!(streamed(50_000, 3, 80_000), [3, 3, 5]);
@@ -387,7 +387,7 @@ mod in_the_simulator {
         let ring = reducer.stream(Counting(50_000)).buffers(2, 8000);
         assert_eq!(ring.reduce(op::Sum).unwrap(), 1_249_975_000);
         assert_eq!(log.count("cuLaunchKernel"), 50);
-        // Waits for the copy, and for the reduction of the buffer's previous part.
+        // Each part waits for its copy, and each copy for the reduction of the buffer's previous part.
         assert_eq!(log.count("cuStreamWaitEvent"), 50 + 50);
         // The host waits for each copy before it refills the source buffer, and for the result.
         assert_eq!(log.count("cuEventSynchronize"), 50 + 1);
@@ -404,14 +404,13 @@ mod in_the_simulator {
         assert!(matches!(error, Error::OtherDevice { what: "running reduction", .. }), "{error}");
     }
 
-    /// A copy with an unknown state keeps both of its buffers alive.
     #[test]
-    fn a_copy_whose_wait_fails_for_good_leaves_its_buffers() {
+    fn failed_copy_wait_leaks_its_buffers() {
         let device = crate::devices::in_own_context(warpfold_sim_driver::driver());
         let context = device.as_raw_context().cast();
         let reducer = Reducer::new(&device).unwrap();
         let values = vec![1_u64; 3000];
-        // A size of which the reducer has kept no buffers.
+        // Loads the kernels, and leaves the reducer with buffers of another size than below.
         reducer.stream(&values).buffers(3, 80).reduce(op::Sum).unwrap();
         let before = memory_in_use(context);
         let ring = || reducer.stream(&values).buffers(3, 8000);

@@ -177,7 +177,7 @@ mod launches {
     }
 
     #[test]
-    fn a_tuple_takes_the_launches_that_the_library_says() {
+    fn tuples_use_the_documented_number_of_launches() {
         let device = in_own_context(warpfold_sim_driver::driver());
         let reducer = Reducer::new(&device).unwrap();
         let integers = &device.upload(&[3_i32, -7, 5, 5]).unwrap();
@@ -203,14 +203,14 @@ mod launches {
         check(&reducer, (op::ArgMin, op::Min), floats, 2);
         check(&reducer, (op::ArgMin, op::Max), integers, 2);
         check(&reducer, (op::ArgMin, op::ArgMax, op::Min, op::Max), integers, 2);
-        // The extreme without a place takes a launch of its own.
+        // The extreme without an index takes a launch of its own.
         check(&reducer, (op::ArgMin, op::Min, op::Max), integers, 2);
         check(&reducer, (op::ArgMin, op::Min, op::Max), floats, 2);
         check(&reducer, (op::Sum, op::SumOfSquares, op::Min, op::Max, op::Sum, op::MinMax), floats, 3);
     }
 
     #[test]
-    fn of_no_elements_nothing_is_launched_or_waited_for() {
+    fn empty_input_launches_and_waits_for_nothing() {
         let device = in_own_context(warpfold_sim_driver::driver());
         let nothing = device.upload::<f32>(&[]).unwrap();
         let reducer = Reducer::new(&device).unwrap();
@@ -219,7 +219,7 @@ mod launches {
 }
 
 #[test]
-fn so_many_elements_as_a_count_says() {
+fn operations_together_accept_a_device_count() {
     let _checked = no_findings();
     let (values, stream) = (small::<i32>(2000, 3), device().stream().unwrap());
     let buffer = device().upload(&values).unwrap();
@@ -238,7 +238,7 @@ fn so_many_elements_as_a_count_says() {
 }
 
 #[test]
-fn what_is_dropped_or_leaked_on_a_stream_harms_nobody() {
+fn dropped_or_leaked_reductions_are_harmless() {
     let _checked = no_findings();
     let (values, stream) = (small::<i32>(3000, 3), device().stream().unwrap());
     let reducer = Reducer::new(device()).unwrap();
@@ -256,7 +256,7 @@ fn what_is_dropped_or_leaked_on_a_stream_harms_nobody() {
 }
 
 #[test]
-fn what_cannot_be_reduced_is_refused_before_anything_is_launched() {
+fn invalid_input_is_refused_before_launch() {
     // SAFETY: the call is refused before it reads anything.
     let many = unsafe { Buffer::<i8>::from_raw_parts(device(), 0x1000, (1 << 35) + 1, ()) }.unwrap();
     let error = reducer().reduce((op::Sum, op::Max), &many).unwrap_err();
@@ -272,10 +272,10 @@ fn what_cannot_be_reduced_is_refused_before_anything_is_launched() {
         reducer().record().reduce(ops, &there).unwrap_err(),
     ] {
         assert!(matches!(error, Error::OtherDevice { .. }), "{error:?}");
-        says(&error, &["the buffer belongs to", "make it there"]);
+        says(&error, &["expected the buffer on ", "use one device"]);
     }
     let here = device().upload(&[1_i8]).unwrap();
     let away = elsewhere.stream().unwrap();
     let error = reducer().on(&away).reduce(ops, &here).unwrap_err();
-    says(&error, &["the stream belongs to", "make it there"]);
+    says(&error, &["expected the stream on ", "use one device"]);
 }

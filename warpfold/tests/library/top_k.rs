@@ -103,7 +103,7 @@ fn at_every_alignment<T: Sample>() {
 }
 
 #[test]
-fn the_elements_begin_where_they_like() {
+fn inputs_of_any_alignment_are_correct() {
     let _checked = no_findings();
     at_every_alignment::<u8>();
     at_every_alignment::<bf16>();
@@ -111,7 +111,7 @@ fn the_elements_begin_where_they_like() {
     at_every_alignment::<i64>();
 }
 
-/// Several blocks, each with fewer of the first elements than k, or with all of them.
+/// There are several blocks, each with fewer than k of the first elements, or one with all of them.
 #[test]
 fn long_buffers_are_right() {
     for (at, (what, values)) in patterns::<f32>(65_537).iter().enumerate() {
@@ -131,7 +131,7 @@ fn long_buffers_are_right() {
 }
 
 #[test]
-fn the_first_one_is_where_the_extreme_is() {
+fn first_result_matches_argmax_and_argmin() {
     for values in [random::<f32>(5000, 8), vec![f32::NEG_INFINITY; 70], vec![1.0, f32::NAN, 2.0]] {
         let buffer = device().upload(&values).unwrap();
         let bits = |one: Option<Located<f32>>| one.map(|one| (one.value.to_bits(), one.index));
@@ -144,9 +144,9 @@ fn the_first_one_is_where_the_extreme_is() {
 }
 
 #[test]
-fn infinities_nan_and_zeros_have_their_places() {
+fn infinities_nan_and_zeros_are_ordered() {
     fn of<T: Sample>(nan: [T; 2], infinity: T, negative: T, zeros: [T; 2]) {
-        // After full vectors and before them, and among few and many numbers.
+        // There are two NaN, two infinities and zeros of both signs, among few and among many numbers.
         for n in [40, 700] {
             let mut values = small::<T>(n, 9);
             check_values(&vec![nan[0]; n], 31, "all of them NaN");
@@ -173,9 +173,9 @@ fn infinities_nan_and_zeros_have_their_places() {
     of(nans, bf16::INFINITY, bf16::NEG_INFINITY, [bf16::ZERO, bf16::NEG_ZERO]);
 }
 
-/// NaN after a warp has already found k numbers.
+/// A NaN occurs after a warp has already found k numbers.
 #[test]
-fn a_nan_is_found_behind_many_numbers() {
+fn nan_after_many_numbers_is_found() {
     fn of<T: Sample>(nan: T) {
         // Enough rows for one warp each, with several iterations per row.
         let (rows, len) = (16 * device().info().multiprocessors as usize + 1, 1301);
@@ -275,7 +275,7 @@ fn no_kernel_has_a_hazard() {
 }
 
 #[test]
-fn top_k_goes_on_streams_and_into_device_memory() {
+fn top_k_runs_on_streams_and_into_device_memory() {
     let _checked = no_findings();
     let stream = device().stream().unwrap();
     let values = random::<i32>(5003, 12);
@@ -368,7 +368,7 @@ fn top_k_is_recorded() {
 }
 
 #[test]
-fn what_cannot_be_found_is_refused_and_nothing_is_written() {
+fn invalid_requests_are_refused_without_writes() {
     let values = [5_i32, 1, 9, 3, 7, 2];
     let buffer = device().upload(&values).unwrap();
     let rows = buffer.rows(3).unwrap();
@@ -411,9 +411,9 @@ fn what_cannot_be_found_is_refused_and_nothing_is_written() {
     let error = reducer().reduce(Largest(1), many.rows(1).unwrap()).unwrap_err();
     refused(error, &["8589934592 rows", "at most 4294967296"]);
     let on = reducer().on(&stream);
-    let room = &["outputs for 2 results and 3 elements to find", "outputs for 3"];
+    let room = &["room for 2 results, but there are 3 elements to find", "outputs for 3"];
     refused(on.reduce_into(Largest(3), &buffer, &mut outputs).unwrap_err(), room);
-    let room = &["outputs for 2 results and 4 elements to find", "outputs for 4"];
+    let room = &["room for 2 results, but there are 4 elements to find", "outputs for 4"];
     refused(on.reduce_into(Largest(2), &rows, &mut outputs).unwrap_err(), room);
     let own = || device().outputs(2).unwrap();
     refused(reducer().record().reduce_into(Largest(1), &buffer, own()).unwrap_err(), &["1 elements"]);
@@ -422,7 +422,7 @@ fn what_cannot_be_found_is_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn what_belongs_to_another_device_is_refused() {
+fn arguments_of_another_device_are_refused() {
     let other = own_context();
     let theirs = other.upload(&[1_i32, 2, 3]).unwrap();
     let ours = device().upload(&[1_i32, 2, 3]).unwrap();
@@ -430,16 +430,16 @@ fn what_belongs_to_another_device_is_refused() {
         assert!(matches!(error, Error::OtherDevice { .. }), "{error:?}");
         says(&error, words);
     };
-    refused(reducer().reduce(op::Largest(1), &theirs).unwrap_err(), &["the buffer belongs to"]);
+    refused(reducer().reduce(op::Largest(1), &theirs).unwrap_err(), &["expected the buffer on "]);
     let rows = theirs.rows(3).unwrap();
-    refused(reducer().reduce(Largest(1), &rows).unwrap_err(), &["the buffer belongs to"]);
+    refused(reducer().reduce(Largest(1), &rows).unwrap_err(), &["expected the buffer on "]);
     let stream = other.stream().unwrap();
     let on = reducer().on(&stream);
-    refused(on.reduce(Largest(1), &ours).unwrap_err(), &["the stream belongs to"]);
+    refused(on.reduce(Largest(1), &ours).unwrap_err(), &["expected the stream on "]);
     let stream = device().stream().unwrap();
     let mut outputs = other.outputs(1).unwrap();
     let on = reducer().on(&stream);
-    refused(on.reduce_into(Largest(1), &ours, &mut outputs).unwrap_err(), &["the outputs belongs to"]);
+    refused(on.reduce_into(Largest(1), &ours, &mut outputs).unwrap_err(), &["expected the outputs on "]);
     let recorded = reducer().record().reduce_into(Largest(1), &ours, outputs);
-    refused(recorded.unwrap_err(), &["the outputs belongs to"]);
+    refused(recorded.unwrap_err(), &["expected the outputs on "]);
 }

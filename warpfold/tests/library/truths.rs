@@ -85,7 +85,7 @@ fn any_byte_is_a_truth_value() {
 }
 
 #[test]
-fn all_bits_of_a_truth_value_are_true() {
+fn bit_and_of_no_elements_is_true() {
     let (stream, values) = (device().stream().unwrap(), device().upload(&[Bool::FALSE; 3]).unwrap());
     let none = count_of(0);
     let counted = reducer().on(&stream).reduce(op::BitAnd, values.counted(&none)).unwrap();
@@ -94,7 +94,7 @@ fn all_bits_of_a_truth_value_are_true() {
 }
 
 #[test]
-fn those_that_are_true_lie_in_an_interval() {
+fn filter_selects_true_values() {
     let values = [true, false, true, true].map(Bool::from);
     let buffer = device().upload(&values).unwrap();
     let counts = [

@@ -48,7 +48,7 @@ fn cases() -> Vec<Case> {
         case(0, &[40, 64], &[66, 1], &[0]),
         case(0, &[3, 20, 64], &[1602, 68, 1], &[1]),
         case(1, &[3, 20, 64], &[1601, 68, 1], &[1]),
-        // The first and the last axis: vectors, or elements because of a length, a stride or the start.
+        // The first and the last axis: by vectors, or by elements because of alignment.
         case(0, &[4, 6, 16], &[96, 16, 1], &[0, 2]),
         case(0, &[4, 6, 17], &[102, 17, 1], &[0, 2]),
         case(0, &[4, 6, 16], &[102, 17, 1], &[0, 2]),
@@ -88,7 +88,7 @@ fn cases() -> Vec<Case> {
         case(2, &[50, 9], &[1, 1], &[1]),
         case(0, &[50, 9], &[2, 3], &[0]),
         case(0, &[20, 8, 4], &[4, 16, 1], &[1, 2]),
-        // Few results of many elements each, and many of few.
+        // Few results of many elements each, and many results of few elements.
         case(0, &[9000, 2], &[2, 1], &[0]),
         case(0, &[3, 2, 4000], &[8001, 4000, 1], &[0, 2]),
         case(0, &[3, 2, 4000], &[8000, 4000, 1], &[0, 2]),
@@ -121,7 +121,8 @@ impl Case {
         kept.iter().map(|first| reduced.iter().map(|at| self.offset + first + at).collect()).collect()
     }
 
-    /// Returns elements up to the last one in the view; those outside of it would show in any result.
+    /// Returns elements up to the last one in the view. Elements outside of it are `poison`, which would
+    /// show in any result.
     fn elements<T: Sample>(&self, poison: T) -> Vec<T> {
         let places = self.places();
         let len = places.iter().flatten().max().map_or(self.offset, |last| last + 1);
@@ -165,7 +166,7 @@ impl Case {
 }
 
 #[test]
-fn every_result_is_that_of_the_elements_at_its_positions_and_of_no_others() {
+fn every_result_uses_exactly_its_elements() {
     let _checked = no_findings();
     assert!(cases().len() > 50);
     cases().iter().for_each(|case| case.check(f32::NAN));
@@ -200,10 +201,9 @@ fn every_type_has_its_results() {
     check(f64::NAN);
 }
 
-/// The tests above use launches of all kinds. Launches depend on the device's size, here the
-/// simulator's.
+/// Skipped on a GPU, because launches depend on the size of the device.
 #[test]
-fn the_cases_take_both_kernels_in_both_directions_with_one_block_and_several() {
+fn cases_cover_kernels_directions_and_grid_sizes() {
     if on_gpu() {
         return;
     }
@@ -223,11 +223,11 @@ fn the_cases_take_both_kernels_in_both_directions_with_one_block_and_several() {
         [(groups, true, shared), (elements, true, shared), (elements, false, shared)]
     });
     assert_eq!(found, all.collect());
-    // Launches for rows, axes and all elements.
+    // The other cases take launches of rows, axes or all elements.
     assert!(others >= 15, "{others}");
 }
 
-/// A pitch needs no view kernel: rows and columns of a submatrix take those of rows and axes.
+/// Rows and columns of a submatrix, which have a pitch, take the kernels of rows and axes.
 #[test]
 fn parts_of_matrices_take_the_kernels_of_rows_and_axes() {
     let buffer = device().upload(&small::<f32>(4000, 3)).unwrap();
@@ -242,7 +242,7 @@ fn parts_of_matrices_take_the_kernels_of_rows_and_axes() {
 }
 
 #[test]
-fn views_by_chance_have_their_results() {
+fn random_views_are_correct() {
     let _checked = no_findings();
     let mut state = 7_u64;
     let mut below = |bound: u64| {
@@ -273,9 +273,9 @@ fn views_by_chance_have_their_results() {
     }
 }
 
-/// Compares every way of combining in a kernel with the same elements as rows.
+/// Compares operations on views, which use every way of combining, with rows of the same elements.
 #[test]
-fn every_operation_gives_of_positions_what_it_gives_of_a_row() {
+fn view_results_match_row_results() {
     let _checked = no_findings();
     macro_rules! check {
         ($T:ty: $($op:ident)*) => {
@@ -331,7 +331,7 @@ fn means_variances_and_logarithms_are_those_of_the_elements() {
 }
 
 #[test]
-fn sums_have_the_same_bits_everywhere() {
+fn reproducible_sums_match_the_cpu() {
     let _checked = no_findings();
     let value = |at: usize| (splitmix(at as u64) as i32 as f32) * 2.0_f32.powi(at as i32 % 60 - 30);
     for case in [
@@ -356,7 +356,7 @@ fn sums_have_the_same_bits_everywhere() {
 /// The first of equal elements in the order of the view's axes wins, at any address; for -0 and NaN the
 /// element itself is returned.
 #[test]
-fn places_are_the_first_in_the_order_of_the_view() {
+fn first_index_follows_the_order_of_the_view() {
     let _checked = no_findings();
     let nan = f32::from_bits(0x7fc1_2345);
     for (shape, strides) in [([6, 3, 16], [48, 16, 1]), ([6, 3, 17], [51, 17, 1])] {
@@ -388,7 +388,7 @@ fn places_are_the_first_in_the_order_of_the_view() {
         let expected = [(2 * 6 + 4, three), (5, nan.to_bits()), (10 * 6 + 3, zero)];
         assert_eq!(places(&view.transposed()), expected, "{shape:?}");
     }
-    // Small elements, whose position in a vector is searched at the end.
+    // Elements of 8 bits, whose index within a vector is found at the end.
     let case = case(0, &[5, 4, 64], &[256, 64, 1], &[0, 2]);
     let mut values = vec![-1_i8; 5 * 256];
     [700, 701, 900, 3].into_iter().for_each(|at| values[at] = 9);
@@ -418,7 +418,7 @@ fn contiguous_views_have_the_bits_of_rows_and_axes() {
 }
 
 #[test]
-fn views_of_views_have_the_elements_that_they_say() {
+fn nested_views_have_the_expected_layout() {
     let buffer = device().upload(&small::<i32>(120, 5)).unwrap();
     let view = buffer.view(&[4, 5, 6]).unwrap();
     assert_eq!((view.shape(), view.strides(), view.offset()), (&[4, 5, 6][..], &[30, 6, 1][..], 0));
@@ -445,7 +445,7 @@ fn refused<R: std::fmt::Debug>(result: Result<R, Error>, words: &[&str]) {
 }
 
 #[test]
-fn what_is_no_view_is_refused() {
+fn invalid_views_are_rejected() {
     let buffer = device().upload(&small::<i32>(24, 1)).unwrap();
     refused(buffer.view(&[2, 3, 5]), &["[2, 3, 5]", "24 elements", "product is 24"]);
     refused(buffer.view(&[usize::MAX, 2]), &["product is 24"]);
@@ -457,11 +457,14 @@ fn what_is_no_view_is_refused() {
     assert_eq!(strided(3, &[3, 7], &[7, 1]).unwrap(), 21);
     refused(strided(4, &[3, 7], &[7, 1]), &["[3, 7]", "[7, 1]", "element 24", "24 elements", "smaller"]);
     refused(strided(0, &[3, 7], &[1]), &["2 lengths and 1 strides"]);
-    refused(strided(0, &[3, 2], &[1, 0]), &["stride 0 of axis 1", "2 positions", "1 or more"]);
-    refused(strided(9, &[3, 2], &[-4, 1]), &["stride -4 of axis 0", "give 4", "other end"]);
-    refused(strided(9, &[3], &[isize::MIN]), &["stride -9223372036854775808 of axis 0"]);
-    refused(strided(usize::MAX, &[2], &[1]), &["behind any element"]);
-    refused(strided(0, &[usize::MAX, 2], &[isize::MAX, 1]), &["behind any element"]);
+    refused(strided(0, &[3, 2], &[1, 0]), &["axis 1 has stride 0", "2 positions", "1 or more"]);
+    refused(
+        strided(9, &[3, 2], &[-4, 1]),
+        &["axis 0 has the negative stride -4", "give 4", "other end"],
+    );
+    refused(strided(9, &[3], &[isize::MIN]), &["axis 0 has the negative stride -9223372036854775808"]);
+    refused(strided(usize::MAX, &[2], &[1]), &["past the last addressable element"]);
+    refused(strided(0, &[usize::MAX, 2], &[isize::MAX, 1]), &["past the last addressable element"]);
     refused(strided(25, &[0], &[1]), &["begins at element 25", "24 elements"]);
     assert_eq!(strided(24, &[0, usize::MAX, usize::MAX], &[1, 1, 1]).unwrap(), 0);
     assert_eq!(strided(0, &[1, 1], &[0, -7]).unwrap(), 1);
@@ -475,21 +478,21 @@ fn what_is_no_view_is_refused() {
     refused(view.permuted(&[0, 1]), &["[0, 1]", "3 axes", "once"]);
     refused(view.permuted(&[0, 1, 1]), &["[0, 1, 1]"]);
     refused(view.permuted(&[0, 1, 3]), &["[0, 1, 3]"]);
-    refused(view.slice(3, 0..1, 1), &["axis 3", "3 axes", "0 up to 3"]);
-    refused(view.slice(1, 0..4, 1), &["0 up to 4 of axis 1", "has 3"]);
+    refused(view.slice(3, 0..1, 1), &["axis 3", "3 axes", "0..3"]);
+    refused(view.slice(1, 0..4, 1), &["0..4 of axis 1", "has 3"]);
     #[allow(clippy::reversed_empty_ranges)]
-    refused(view.slice(1, 2..1, 1), &["2 up to 1 of axis 1"]);
+    refused(view.slice(1, 2..1, 1), &["2..1 of axis 1"]);
     refused(view.slice(1, 0..2, 0), &["step of 0 along axis 1"]);
 }
 
 #[test]
-fn what_cannot_be_reduced_is_refused_before_anything_is_launched() {
+fn invalid_reductions_are_refused_before_launch() {
     let buffer = device().upload(&small::<i32>(24, 1)).unwrap();
     let view = buffer.view(&[2, 3, 4]).unwrap();
     let of = |axes: &[usize]| view.along(axes).map(drop);
-    refused(of(&[3]), &["axis 3", "3 axes", "0 up to 3"]);
+    refused(of(&[3]), &["axis 3", "3 axes", "0..3"]);
     refused(of(&[0, 2, 0]), &["axis 0 is named twice", "[0, 2, 0]"]);
-    refused(of(&[]), &["no axis", "0 up to 3"]);
+    refused(of(&[]), &["no axis", "0..3"]);
     let none = view.slice(1, 1..1, 1).unwrap();
     refused(none.along(&[1]).map(drop), &["[1]", "0 elements", "[2, 0, 4]"]);
     assert_eq!(reducer().reduce(op::Sum, none.along(&[0]).unwrap()).unwrap(), []);
@@ -502,17 +505,17 @@ fn what_cannot_be_reduced_is_refused_before_anything_is_launched() {
     let on = reducer().on(&stream);
     refused(
         on.reduce_into(op::Sum, view.along(&[0, 2]).unwrap(), &mut outputs),
-        &["outputs for 5", "3 results of a view"],
+        &["room for 5 results", "3 results of a view"],
     );
     // Four axes that cannot be merged.
     let apart = device().upload(&[1_i32; 1000]).unwrap();
     let apart = apart.view_strided(0, &[2, 2, 2, 2, 2], &[500, 200, 90, 40, 11]).unwrap();
     let mut outputs = device().outputs::<i64>(16).unwrap();
     let of_four = reducer().on(&stream).reduce_into(op::Sum, apart.along(&[4]).unwrap(), &mut outputs);
-    refused(of_four, &["4 axes with results", "two steps"]);
+    refused(of_four, &["4 result axes", "two steps"]);
     refused(
         reducer().reduce(op::Sum, apart.along(&[0, 1, 2, 3]).unwrap()),
-        &["4 axes along which", "two steps"],
+        &["4 reduced axes", "two steps"],
     );
     assert_eq!(outputs.read().unwrap(), [0; 16]);
 
@@ -563,7 +566,7 @@ fn kernels_for_views_are_loaded_ahead() {
     prepared::<f64>();
 }
 
-/// More axes of either kind than the kernels support, so the elements are copied to be contiguous first.
+/// The axes are more than the kernels support, so the elements are first copied to contiguous rows.
 #[test]
 fn any_axes_of_an_array_without_gaps_are_reduced() {
     fn check<T: Element + PartialEq + PartialOrd + std::fmt::Debug>(values: &[T])
@@ -605,7 +608,7 @@ fn any_axes_of_an_array_without_gaps_are_reduced() {
     check(&numbers().map(|number| number as i16 - 125).collect::<Vec<_>>());
     check(&numbers().map(|number| number as f32 - 125.5).collect::<Vec<_>>());
     check(&numbers().map(|number| f64::from(number) * -1e300).collect::<Vec<_>>());
-    // No axis forms a result alone.
+    // Reduced axes and other axes alternate.
     let ones = device().upload(&[1.0_f64; 256]).unwrap();
     let view = ones.view(&[2; 8]).unwrap();
     let sums = reducer().reduce(op::Sum, view.along(&[0, 2, 4, 6]).unwrap()).unwrap();

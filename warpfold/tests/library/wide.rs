@@ -1,4 +1,4 @@
-//! Sums in an explicit type: exact where the default is not, for all destinations.
+//! Sums in an explicit type, in every destination; they are exact where the default sums are not.
 
 use std::fmt::Debug;
 
@@ -47,7 +47,7 @@ where
     assert_eq!(reducer().reduce(op, &segments).unwrap(), expected);
 }
 
-/// Returns numbers of many magnitudes, none of which `f32` keeps beside the largest.
+/// Returns numbers of magnitudes so far apart that sums in `f32` lose the small ones.
 fn part(index: u64) -> f64 {
     let sign = if index.is_multiple_of(3) { -1.0 } else { 1.0 };
     sign * [1.0, 4096.0, 8_388_608.0, 1.0 / 1024.0][index as usize % 4] * (1 + index % 7) as f64
@@ -79,7 +79,7 @@ fn integers_are_added_in_128_bits() {
 }
 
 #[test]
-fn sums_of_integers_are_the_same_everywhere() {
+fn reproducible_integer_sums_are_exact() {
     let buffer = device().upload(&[i64::MAX, i64::MAX, -3]).unwrap();
     let op = Reproducible(Sum.accumulate_in::<i128>());
     assert_eq!(reducer().reduce(op, &buffer).unwrap(), 2 * i128::from(i64::MAX) - 3);

@@ -16,9 +16,8 @@ use crate::{
     devices::own_context,
 };
 
-/// An element type with values for interval bounds.
 trait Bounded: Sample {
-    /// The extremes of the type and the neighbours of them and of zero, in ascending order.
+    /// The extremes of the type, their neighbours and those of zero, in ascending order.
     const SPECIAL: &'static [Self];
     /// A value that is in no interval, if there is one.
     const NAN: Option<Self>;
@@ -147,7 +146,7 @@ fn long_buffers_are_right() {
     of_many::<i64>(&few);
 }
 
-/// Every special value at every position of a vector, before the vectors and after them.
+/// Each special value occurs at every position of a vector, before the vectors and after them.
 fn at_the_ends<T: Bounded<Sum: Sample>>() {
     let special: Vec<T> = T::SPECIAL.iter().copied().chain(T::NAN).collect();
     let values: Vec<T> = special.iter().copied().cycle().take(16 * special.len() + 5).collect();
@@ -184,7 +183,7 @@ fn check_counts<T: Bounded<Sum: Sample>>(range: (Bound<T>, Bound<T>), values: &[
 }
 
 #[test]
-fn every_end_of_a_type_is_taken_as_it_is() {
+fn intervals_at_the_limits_of_a_type_are_exact() {
     let _checked = no_findings();
     for_every_type!(at_the_ends());
 }
@@ -205,7 +204,7 @@ fn bytes_are_right_in_every_interval() {
 }
 
 #[test]
-fn infinities_and_nan_outside_leave_no_trace() {
+fn infinities_and_nan_outside_are_ignored() {
     const INF: f32 = f32::INFINITY;
     let mut values = vec![0.5_f32; 1003];
     for (at, value) in [(0, f32::NAN), (500, INF), (700, -INF), (1002, f32::NAN)] {
@@ -255,7 +254,7 @@ fn ranges_of_every_kind_are_taken() {
 }
 
 #[test]
-fn floats_are_rounded_little_and_alike_on_each_call() {
+fn float_results_are_accurate_and_repeatable() {
     let values: Vec<f32> = (0..40_003).map(|i| (i as f32 * 0.7).sin()).collect();
     let buffer = device().upload(&values).unwrap();
     let inside = || values.iter().filter(|value| (-0.25..0.75).contains(*value)).map(|&v| f64::from(v));
@@ -271,7 +270,7 @@ fn floats_are_rounded_little_and_alike_on_each_call() {
 }
 
 #[test]
-fn intervals_go_on_streams_and_into_device_memory() {
+fn intervals_reduce_on_streams_and_into_device_memory() {
     let _checked = no_findings();
     let stream = device().stream().unwrap();
     let values = small::<i32>(1003, 1);
@@ -334,10 +333,9 @@ fn intervals_are_recorded() {
     }
 }
 
-/// The host takes exactly the bytes that the kernel wrote.
 #[cfg(feature = "simulator")]
 #[test]
-fn the_host_takes_what_the_kernel_writes() {
+fn host_reads_exactly_the_written_bytes() {
     fn check<T: Bounded>(device: &warpfold::Device, watch: &crate::results::Watch) {
         let (reducer, stream) = (Reducer::new(device).unwrap(), device.stream().unwrap());
         let values = device.upload(&small::<T>(1000, 3)).unwrap();
@@ -377,7 +375,7 @@ fn no_kernel_has_a_hazard() {
 }
 
 #[test]
-fn what_is_no_interval_is_refused_and_nothing_is_written() {
+fn invalid_interval_is_refused_without_writes() {
     fn refused(error: Error, words: &[&str]) {
         assert!(matches!(error, Error::Interval { .. }), "{error:?}");
         says(&error, words);

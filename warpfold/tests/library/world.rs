@@ -82,8 +82,8 @@ pub(crate) fn said(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said)).concat()
 }
 
-/// Returns whether this process is a rank. If not, runs a test of this module in `size` ranks, all of
-/// which must pass.
+/// Returns whether this process is a rank. If not, runs a test of this module in `size` ranks and
+/// requires that all pass.
 fn in_ranks(test: &str, size: u32) -> bool {
     if is_rank() {
         return true;
@@ -114,7 +114,7 @@ pub(crate) fn cut<T: Plain>(values: &[T], ends: &[usize]) -> Distributed<T> {
     let end = |rank: usize| if rank == last { values.len() } else { ends[rank].min(values.len()) };
     let start = if rank == 0 { 0 } else { end(rank - 1) };
     let end = end(rank).max(start);
-    // Elements before the part, which do not belong to it.
+    // Begins with elements that do not belong to the part.
     let front = start.min(rank);
     let buffer = device().upload(&values[start - front..end]).unwrap();
     let distributed = world().distributed(buffer.slice(front..).unwrap()).unwrap();
@@ -122,8 +122,8 @@ pub(crate) fn cut<T: Plain>(values: &[T], ends: &[usize]) -> Distributed<T> {
     distributed
 }
 
-/// Checks an operation in a process that is one of three ranks, one of which has no elements. Called by
-/// the test of every operation.
+/// Checks an operation in one of three ranks; one rank has no elements. The test of every operation
+/// calls it.
 pub(crate) fn on_all<T: Element, O: op::Operation<T>>(
     op: O,
     values: &Buffer<T>,
@@ -188,8 +188,8 @@ fn uneven(n: u64) -> Vec<f32> {
 }
 
 #[test]
-fn sums_that_are_the_same_everywhere_are_so_in_many_processes() {
-    if !in_ranks("sums_that_are_the_same_everywhere_are_so_in_many_processes", 4) {
+fn reproducible_sums_are_equal_on_many_ranks() {
+    if !in_ranks("reproducible_sums_are_equal_on_many_ranks", 4) {
         return;
     }
     let values = uneven(70_001);
@@ -211,8 +211,8 @@ fn sums_that_are_the_same_everywhere_are_so_in_many_processes() {
 }
 
 #[test]
-fn of_no_elements_the_result_is_that_of_an_empty_buffer() {
-    if !in_ranks("of_no_elements_the_result_is_that_of_an_empty_buffer", 2) {
+fn no_elements_reduce_like_an_empty_buffer() {
+    if !in_ranks("no_elements_reduce_like_an_empty_buffer", 2) {
         return;
     }
     let none = cut::<f32>(&[], &[0]);
@@ -224,10 +224,10 @@ fn of_no_elements_the_result_is_that_of_an_empty_buffer() {
     assert_eq!(world().reduce(op::Sum, &all).unwrap(), 6.0);
 }
 
-/// Every rank has the results of one device with all elements; one rank has no elements.
+/// One rank has no elements.
 #[test]
-fn all_shapes_are_those_of_one_device() {
-    if !in_ranks("all_shapes_are_those_of_one_device", 3) {
+fn all_shapes_match_one_device() {
+    if !in_ranks("all_shapes_match_one_device", 3) {
         return;
     }
     let world = world();
@@ -269,11 +269,14 @@ fn all_shapes_are_those_of_one_device() {
     let odd = world.rank() == 1;
     let end = if odd { 1.0 } else { 2.0 };
     let error = world.reduce(op::Sum, x.filter(0.0..end)).unwrap_err();
-    says(&error, &["the interval (Included(0.0), Excluded(2.0)) of f32, rank 1", "Excluded(1.0)"]);
+    says(&error, &["the interval (Included(0.0), Excluded(2.0)) of f32, but rank 1", "Excluded(1.0)"]);
     let error = world.reduce(op::Largest(if odd { 2 } else { 3 }), &x).unwrap_err();
-    says(&error, &["Largest(3) of f32, rank 1 at Largest(2) of f32"]);
+    says(&error, &["Largest(3) of f32, but rank 1 is at Largest(2) of f32"]);
     let error = world.reduce(op::Largest(if odd { 33 } else { 3 }), &x).unwrap_err();
-    says(&error, if odd { &["33"] } else { &["rank 0 is at Largest(3) of f32, rank 1 at Largest(33)"] });
+    says(
+        &error,
+        if odd { &["33"] } else { &["rank 0 is at Largest(3) of f32, but rank 1 is at Largest(33)"] },
+    );
     // The first rank has 700 elements of one operand and none of the other.
     let first = world.rank() == 0;
     let error = world.reduce(op::Dot, (&x, if first { &none } else { &x })).unwrap_err();
@@ -286,13 +289,13 @@ fn all_shapes_are_those_of_one_device() {
     } else {
         world.reduce((op::Sum, op::Max), &x).map(|(sum, max)| (max, sum))
     };
-    says(&error.unwrap_err(), &["launch 0: sum of f32, rank 1 at launch 0: max of f32"]);
+    says(&error.unwrap_err(), &["launch 0: sum of f32, but rank 1 is at launch 0: max of f32"]);
     assert_eq!(world.reduce(op::Sum, &x).unwrap(), sum);
 }
 
 #[test]
-fn ranks_that_do_not_do_the_same_are_told_what_each_does() {
-    if !in_ranks("ranks_that_do_not_do_the_same_are_told_what_each_does", 3) {
+fn diverging_ranks_get_an_error_naming_both_calls() {
+    if !in_ranks("diverging_ranks_get_an_error_naming_both_calls", 3) {
         return;
     }
     let (world, odd) = (world(), world().rank() == 2);
@@ -306,34 +309,34 @@ fn ranks_that_do_not_do_the_same_are_told_what_each_does() {
         true => world.reduce(op::Max, &values).map(|_| ()),
         false => world.reduce(op::Sum, &values).map(|_| ()),
     };
-    told(other.unwrap_err(), &["rank 0 is at sum of f32", "rank 2 at max of f32", "the same order"]);
+    told(other.unwrap_err(), &["rank 0 is at sum of f32", "rank 2 is at max of f32", "the same order"]);
     let other = match odd {
         true => world.reduce(op::Sum.reproducible(), &values),
         false => world.reduce(op::Sum, &values),
     };
-    told(other.unwrap_err(), &["sum of f32", "rank 2 at binsum of f32"]);
+    told(other.unwrap_err(), &["sum of f32", "rank 2 is at binsum of f32"]);
     let other = match odd {
         true => world.distributed(device().upload(&[1_u8]).unwrap()).map(|_| ()),
         false => world.distributed(device().upload(&[1_i8]).unwrap()).map(|_| ()),
     };
-    told(other.unwrap_err(), &["elements of i8", "rank 2 at elements of u8"]);
+    told(other.unwrap_err(), &["elements of i8", "rank 2 is at elements of u8"]);
     let mut running = reducer().running(op::Sum).unwrap();
     running.push(&device().stream().unwrap(), values.part()).unwrap();
     let other = if odd { world.result(&running) } else { world.reduce(op::Sum, &values) };
-    told(other.unwrap_err(), &["sum of f32", "rank 2 at running sum of f32"]);
+    told(other.unwrap_err(), &["sum of f32", "rank 2 is at running sum of f32"]);
     let told_me: Vec<Vec<u8>> = (0..3).map(|rank| vec![rank; rank.into()]).collect();
     assert_eq!(world.gather(&told_me[world.rank() as usize]).unwrap(), told_me);
     let other = if odd { world.gather(&[0; 20_000]) } else { world.gather(&[]) };
-    told(other.unwrap_err(), &["20000 bytes of a rank", "16384 or fewer"]);
+    told(other.unwrap_err(), &["a rank gathers 20000 bytes", "16384 or fewer"]);
     let other = if odd { world.barrier() } else { world.reduce(op::Sum, &values).map(|_| ()) };
-    told(other.unwrap_err(), &["sum of f32", "rank 2 at a barrier"]);
+    told(other.unwrap_err(), &["sum of f32", "rank 2 is at a barrier"]);
 }
 
 /// A rank's failed call returns its own error there and is reported to the others; all stay usable.
 #[cfg(feature = "simulator")]
 #[test]
-fn a_rank_that_fails_says_so_to_the_others() {
-    if on_gpu() || !in_ranks("a_rank_that_fails_says_so_to_the_others", 3) {
+fn rank_error_is_reported_to_the_others() {
+    if on_gpu() || !in_ranks("rank_error_is_reported_to_the_others", 3) {
         return;
     }
     use warpfold_driver::sys::CUDA_ERROR_LAUNCH_FAILED as code;
@@ -354,7 +357,7 @@ fn a_rank_that_fails_says_so_to_the_others() {
                 assert!(matches!(error, Error::World { .. }), "{error:?}");
                 says(&error, &["rank 1 failed: ", "LAUNCH_FAILED"]);
             }
-            // All values had been exchanged before.
+            // All values were exchanged before the failure.
             _ => assert_eq!(result.unwrap(), sum),
         }
         assert_eq!(world.reduce(op::Sum, &values).unwrap(), sum);
@@ -363,20 +366,20 @@ fn a_rank_that_fails_says_so_to_the_others() {
     let others = alone.distributed(device().upload(&[1_i32]).unwrap()).unwrap();
     assert_eq!(alone.reduce(op::Sum, &others).unwrap(), 1);
     let given = if world.rank() == 0 { &others } else { &values };
-    says(&world.reduce(op::Sum, given).unwrap_err(), &["elements of another world"]);
+    says(&world.reduce(op::Sum, given).unwrap_err(), &["the elements belong to another world"]);
     assert_eq!(world.reduce(op::Sum, &values).unwrap(), sum);
 }
 
-/// Ranks that compute for long learn that another one has failed, and why.
+/// [`World::check`] reports another rank's failure and its reason during a long computation.
 #[test]
-fn a_rank_that_gives_up_is_heard_of_by_those_that_compute() {
-    if !in_ranks("a_rank_that_gives_up_is_heard_of_by_those_that_compute", 3) {
+fn rank_failure_is_reported_during_computation() {
+    if !in_ranks("rank_failure_is_reported_during_computation", 3) {
         return;
     }
     let (world, start) = (world(), Instant::now());
     world.check().unwrap();
     world.barrier().unwrap();
-    let name = "rank 1 cannot go on: it has no more paper";
+    let name = "rank 1 cannot continue: it has no more paper";
     match world.rank() {
         0 => says(&world.barrier().unwrap_err(), &[name]),
         1 => world.fail("it has no more paper"),
@@ -393,10 +396,10 @@ fn a_rank_that_gives_up_is_heard_of_by_those_that_compute() {
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
 }
 
-/// A rank that left during another one's computation is named when that one waits for it.
+/// If a rank leaves while another one computes, the other one's next wait names the rank that left.
 #[test]
-fn a_rank_that_has_left_is_named_to_one_that_has_checked() {
-    if !in_ranks("a_rank_that_has_left_is_named_to_one_that_has_checked", 2) {
+fn departed_rank_is_named_after_a_check() {
+    if !in_ranks("departed_rank_is_named_after_a_check", 2) {
         return;
     }
     let world = World::join(&Rendezvous::from_env().unwrap(), reducer()).unwrap();
@@ -411,7 +414,7 @@ fn a_rank_that_has_left_is_named_to_one_that_has_checked() {
 
 /// Checks that a rank's sudden exit ends the wait of the others at once, with an error that is
 /// permanent.
-fn one_is_killed(test: &str, which: u32) {
+fn kill_rank(test: &str, which: u32) {
     if is_rank() {
         let values = cut(&small::<i32>(300, 3), &[100, 200]);
         world().reduce(op::Sum, &values).unwrap();
@@ -439,28 +442,28 @@ fn one_is_killed(test: &str, which: u32) {
 }
 
 #[test]
-fn a_rank_that_is_killed_ends_the_others() {
-    one_is_killed("a_rank_that_is_killed_ends_the_others", 2);
+fn killed_rank_ends_the_others() {
+    kill_rank("killed_rank_ends_the_others", 2);
 }
 
 #[test]
-fn rank_0_that_is_killed_ends_the_others() {
-    one_is_killed("rank_0_that_is_killed_ends_the_others", 0);
+fn killed_rank_0_ends_the_others() {
+    kill_rank("killed_rank_0_ends_the_others", 0);
 }
 
 #[test]
-fn a_rank_that_does_not_come_in_time_is_named() {
-    let test = "a_rank_that_does_not_come_in_time_is_named";
+fn late_rank_is_named() {
+    let test = "late_rank_is_named";
     if is_rank() {
         world().barrier().unwrap();
         if world().rank() == 1 {
             thread::sleep(Duration::from_secs(11));
         }
         let error = world().barrier().unwrap_err();
-        says(&error, &["rank 1 did not come within 5 s", "start all ranks again"]);
+        says(&error, &["rank 1 did not arrive within 5 s", "start all ranks again"]);
         return;
     }
-    // Three processes open a GPU within 3 s, and the join has the same limit.
+    // The limit also applies to joining, for which three processes on a GPU need up to 3 s.
     let ranks = started(test, 3, |_, program| {
         program.env("WARPFOLD_TIMEOUT", "5");
     });
@@ -470,8 +473,8 @@ fn a_rank_that_does_not_come_in_time_is_named() {
 }
 
 #[test]
-fn a_rank_that_leaves_is_named_by_those_that_wait_for_it() {
-    if !in_ranks("a_rank_that_leaves_is_named_by_those_that_wait_for_it", 3) {
+fn departed_rank_is_named_by_waiting_ranks() {
+    if !in_ranks("departed_rank_is_named_by_waiting_ranks", 3) {
         return;
     }
     let world = World::join(&Rendezvous::from_env().unwrap(), reducer()).unwrap();
@@ -501,7 +504,7 @@ fn connected(address: &str) -> TcpStream {
 /// Connections from non-members neither stop the ranks nor are admitted; a member's mistake is named to
 /// all.
 #[test]
-fn who_comes_is_looked_at() {
+fn rank_admission_rejects_invalid_connections() {
     let refused = |result: Result<World, Error>, what: &[&str]| {
         let error = result.unwrap_err();
         assert!(matches!(error, Error::World { .. }), "{error:?}");
@@ -509,20 +512,20 @@ fn who_comes_is_looked_at() {
     };
     // No rank listens, or some ranks are missing.
     let address = free_address();
-    refused(joined(1, 2, &address, 0.3), &["rank 1 finds no rank 0 at 127.0.0.1:", "within 0.3 s"]);
-    refused(joined(0, 4, &address, 0.3), &["ranks 1, 2 and 3 of 4 did not come within 0.3 s"]);
+    refused(joined(1, 2, &address, 0.3), &["rank 1 cannot reach rank 0 at 127.0.0.1:", "within 0.3 s"]);
+    refused(joined(0, 4, &address, 0.3), &["ranks 1, 2 and 3 of 4 did not join within 0.3 s"]);
     let taken = TcpListener::bind(&address).unwrap();
     refused(joined(0, 2, &address, 0.3), &["rank 0 cannot listen at", "WARPFOLD_ADDRESS=host:port"]);
     drop(taken);
     // A duplicate rank, and a rank of another world size.
     for (rank, size, what) in
-        [(0, 2, "rank 0 is there twice"), (1, 3, "rank 1 is one of 3, rank 0 of 2")]
+        [(0, 2, "rank 0 has joined twice"), (1, 3, "rank 1 expects 3 ranks, but rank 0 expects 2")]
     {
         let address = free_address();
         thread::scope(|scope| {
             let first = scope.spawn(|| joined(0, 2, &address, 20.0));
             let second = match rank {
-                // The duplicate of rank 0 would listen itself.
+                // A second rank 0 would listen itself, so a stranger connects as the duplicate.
                 0 => {
                     let mut stranger = connected(&address);
                     stranger.write_all(&hello(0, 2)).unwrap();
@@ -545,7 +548,7 @@ fn who_comes_is_looked_at() {
         // Lets rank 0 start first, since it is the rank that gets the error.
         thread::sleep(Duration::from_millis(500));
         stranger.write_all(&older).unwrap();
-        refused(first.join().unwrap(), &["rank 1 is of another version of warpfold than rank 0"]);
+        refused(first.join().unwrap(), &["rank 1 has another version of warpfold than rank 0"]);
     });
     let address = free_address();
     thread::scope(|scope| {
@@ -628,7 +631,7 @@ impl Liar {
     /// Agrees on connections as the transport, like a device without NCCL.
     fn agrees(&mut self) {
         let card = [&[0, 1][..], &counted(b"none"), &counted(b"a device")].concat();
-        self.gives("the way by which values pass", &card);
+        self.gives("the choice of NCCL or connections", &card);
     }
 }
 
@@ -645,7 +648,7 @@ fn device_kind() -> String {
         body
     });
     joined(1, 2, &address, 5.0).unwrap_err();
-    // After the magic, the version, the job, the size, the rank, and its length of one byte.
+    // The kind follows the magic, version, job, size and rank, and its own length of one byte.
     String::from_utf8(heard.join().unwrap()[13..].to_vec()).unwrap()
 }
 
@@ -724,7 +727,7 @@ fn parts_of_any_bytes_are_a_result_or_an_error() {
                 if let Err(error) = call() {
                     let line = error.to_string();
                     assert!(
-                        !line.contains('\n') && !line.contains("rank 1 at"),
+                        !line.contains('\n') && !line.contains("rank 1 is at"),
                         "{what}, {size}: {line}"
                     );
                     assert!(!matches!(error, Error::Driver { .. }), "{what}, {size}, {seed}: {line}");

@@ -141,7 +141,6 @@ thread_local! {
     static GROUP: RefCell<Group> = RefCell::default();
 }
 
-/// Writes a file atomically.
 fn publish(folder: &Path, name: &str, bytes: &[u8]) {
     let part = folder.join(format!("{name}.part"));
     fs::write(&part, bytes).unwrap();
@@ -166,7 +165,6 @@ fn collect(folder: &Path, what: &str, size: u32, state: &State) -> Option<Vec<u8
 }
 
 impl Communicator {
-    /// Enqueues work after the previous work.
     fn begin(&mut self, work: impl FnOnce(&State) -> c_int + Send + 'static) {
         let (before, state) = (self.worker.take(), self.state.clone());
         state.pending.fetch_add(1, SeqCst);

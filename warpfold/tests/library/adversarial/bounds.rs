@@ -131,7 +131,7 @@ impl Type {
 pub(crate) struct Terms {
     n: u64,
     nan: bool,
-    /// Presence of a term of each sign (positive, negative).
+    /// Presence of infinite terms, of positive and of negative ones; likewise `finite`.
     infinite: [bool; 2],
     finite: [bool; 2],
     sum: Dyadic,
@@ -191,7 +191,6 @@ impl Terms {
     }
 }
 
-/// Elements and exact facts about them.
 pub(crate) struct Set {
     pub(crate) name: String,
     pub(crate) ty: Type,
@@ -314,13 +313,13 @@ pub(crate) enum Want {
     Is(Number),
     /// An exact integer: wrapped if the result's type is an integer, rounded if it is a float.
     Wrapping(Dyadic, Type),
-    /// `number / over`, off by at most `off / over` plus the root of `squared_off` over `over`.
+    /// `(number ± off ± √squared_off) / over`.
     Near { number: Dyadic, over: Dyadic, off: Dyadic, squared_off: Dyadic, precision: Precision },
     /// The root of a square, with this relative error at most.
     Root { square: Dyadic, relative: Dyadic },
     /// A value with this absolute error at most.
     Close(f64, f64),
-    /// Undefined by the documentation.
+    /// A result that the documentation does not define.
     Unsaid,
 }
 
@@ -699,7 +698,7 @@ fn product(facts: &Facts, sums: Precision, on_cpu: bool) -> Want {
     let smallest_normal = Dyadic::power(maker.smallest + maker.digits - 1);
     let (overflows, underflows) = (*large >= maker.limit(), *small < smallest_normal);
     let infinity = Is(Float(if negative { f64::NEG_INFINITY } else { f64::INFINITY }));
-    // A product whose factors all grow or all shrink it changes monotonically; so does a single factor.
+    // Partial products change monotonically if all factors grow the product or all shrink it.
     let (grows, shrinks) = (infinite || *large > one, zero || *small < one);
     let both_ways = n > 1 && grows && shrinks;
     if facts.terms.nan || infinite && zero {
@@ -729,7 +728,7 @@ fn product(facts: &Facts, sums: Precision, on_cpu: bool) -> Want {
     near(product, one, off, sums)
 }
 
-/// Accepts the logarithm that `log_sum_exp.rs` computes in double precision, since it is irrational.
+/// Accepts the logarithm that `log_sum_exp.rs` computes in `f64`, because the exact one is irrational.
 fn log_sum_exp(facts: &Facts, sums: Precision) -> Want {
     let elements = || facts.elements.iter().map(|one| one.double());
     let largest = elements().fold(f64::NEG_INFINITY, |largest, one| {
@@ -807,12 +806,13 @@ pub(crate) fn of_pairs(distance: bool, op: &str, [a, b]: [&[Number]; 2], ty: Typ
         return [Is(Float(sum)), Is(Float(sum))];
     }
     let terms = Terms::of(pairs().map(|(one, other)| of(one, other)));
-    // A difference and its square are rounded, a product once.
+    // A product is rounded once. The rounding of a difference counts twice in its square, which is
+    // rounded as well.
     [false, true].map(|on_cpu| sum(&terms, if distance { 3 } else { 1 }, sums, on_cpu))
 }
 
 #[test]
-fn right_results_are_accepted_and_others_are_not() {
+fn only_results_within_bounds_are_accepted() {
     let of = |what, values: &[f64], name: &'static str, sums| {
         let ty = Type { name, bits: 64, sums: Some(sums), signed: true };
         let set = Set::new(String::new(), ty, values.iter().map(|&value| Float(value)).collect());

@@ -1,5 +1,5 @@
 //! Exact numbers: an integer of any size times a power of two. Sums, differences and products are again
-//! such numbers, so nothing is rounded. Shares no code with the library.
+//! such numbers, so nothing is rounded. This module shares no code with the library.
 
 use std::{cmp::Ordering, fmt};
 
@@ -124,7 +124,7 @@ impl PartialOrd for Dyadic {
         if signs.0 != signs.1 || self.is_zero() {
             return signs.0.partial_cmp(&signs.1);
         }
-        // Products have large exponents, so numbers of different magnitudes are not aligned.
+        // Numbers of different sizes are not aligned, because exponents of products are large.
         let by_size = self.top().cmp(&other.top());
         if by_size != Ordering::Equal {
             return Some(if self.is_negative() { by_size.reverse() } else { by_size });

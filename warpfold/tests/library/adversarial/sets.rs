@@ -34,7 +34,7 @@ pub(crate) fn set<T: Case>(name: String, values: &[T]) -> Set {
 }
 
 fn power(exponent: i32) -> f64 {
-    // Multiplies two halves, because the reciprocal of a subnormal power overflows.
+    // Multiplies two powers, because `powi` divides 1 by a power that overflows for subnormal results.
     2_f64.powi(exponent / 2) * 2_f64.powi(exponent - exponent / 2)
 }
 
