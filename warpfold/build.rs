@@ -1,5 +1,5 @@
-//! Makes the measured launches (`tuning/<arch>.json`) tables of Rust, from the crate's own files and
-//! from nothing else. What cannot be read ends the build.
+//! Generates Rust tables of the measured launches from `tuning/<arch>.json`. The build fails if a file
+//! cannot be read.
 
 use std::{
     env,
@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::Value;
 
-/// The format of the tuning files that this version reads.
+/// Format version of the tuning files that this script reads.
 const FORMAT: u64 = 1;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -20,12 +20,11 @@ fn main() -> Result<()> {
     for input in ["tuning", "build.rs"] {
         println!("cargo::rerun-if-changed={input}");
     }
-    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo gives no OUT_DIR")?);
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set; build with cargo")?);
     fs::write(out.join("tuning.rs"), tunings()?)?;
     Ok(())
 }
 
-/// The entries of a folder, in the order of their names.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut paths = entries
@@ -35,20 +34,19 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// A file's name without what follows the dot.
 fn stem(path: &Path) -> Result<&str> {
     let stem = path.file_stem().and_then(|stem| stem.to_str());
-    stem.ok_or_else(|| format!("{}: not a name", path.display()).into())
+    stem.ok_or_else(|| format!("{}: the name is not UTF-8; rename the file", path.display()).into())
 }
 
-/// `sm_90` as an expression of the library's.
+/// Returns the Rust expression of an architecture such as `sm_90`.
 fn arch(name: &str) -> Result<String> {
     let digits = name.strip_prefix("sm_").and_then(|digits| digits.parse::<u32>().ok());
-    let number = digits.ok_or_else(|| format!("`{name}` is no architecture such as sm_90"))?;
+    let number =
+        digits.ok_or_else(|| format!("`{name}` is not an architecture; give one such as sm_90"))?;
     Ok(format!("Arch::new({}, {})", number / 10, number % 10))
 }
 
-/// The list of the measured launches.
 fn tunings() -> Result<String> {
     let mut list = String::from("&[\n");
     for path in entries(Path::new("tuning"))? {
@@ -66,7 +64,7 @@ fn tuning(path: &Path) -> Result<String> {
         return Err(format!("format is {format}; this version reads {FORMAT}").into());
     }
     if text(&file, "arch")? != stem(path)? {
-        return Err("it is of another architecture than its name says".into());
+        return Err("its arch is not that of its name; make them the same".into());
     }
     let mut list = format!("Measured {{ arch: {}, tables: &[\n", arch(stem(path)?)?);
     for table in array(&file, "tables")? {
@@ -96,7 +94,7 @@ fn bracket(bracket: &Value) -> Result<String> {
     let (kind, count) = match (blocks.get("total"), blocks.get("per_multiprocessor")) {
         (Some(_), None) => ("Total", number(blocks, "total")?),
         (None, Some(_)) => ("PerMultiprocessor", number(blocks, "per_multiprocessor")?),
-        _ => return Err(format!("blocks is {blocks}; it has total or per_multiprocessor").into()),
+        _ => return Err(format!("blocks is {blocks}; give total or per_multiprocessor").into()),
     };
     let block = number(bracket, "block")?;
     Ok(format!(
@@ -106,14 +104,14 @@ fn bracket(bracket: &Value) -> Result<String> {
 }
 
 fn number(value: &Value, key: &str) -> Result<u64> {
-    value[key].as_u64().ok_or_else(|| format!("{key} is {}; it is a number", value[key]).into())
+    value[key].as_u64().ok_or_else(|| format!("{key} is {}; give a number", value[key]).into())
 }
 
 fn text<'v>(value: &'v Value, key: &str) -> Result<&'v str> {
-    value[key].as_str().ok_or_else(|| format!("{key} is {}; it is a text", value[key]).into())
+    value[key].as_str().ok_or_else(|| format!("{key} is {}; give a string", value[key]).into())
 }
 
 fn array<'v>(value: &'v Value, key: &str) -> Result<&'v [Value]> {
     let array = value[key].as_array().map(Vec::as_slice);
-    array.ok_or_else(|| format!("{key} is {}; it is a list", value[key]).into())
+    array.ok_or_else(|| format!("{key} is {}; give a list", value[key]).into())
 }

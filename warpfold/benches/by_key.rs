@@ -1,12 +1,12 @@
 //! The cost of reductions by key: sums of f32 by u32 keys, over runs of equal keys from 1 key each to
 //! 2^20, and over runs with lengths by Zipf's law.
 //!
-//! `by_key [KEYSxMEAN | KEYSxMEANz ...]`, where `z` means Zipf's lengths. On a GPU, or in the simulator
-//! with `DEVICE=sim`, with small default shapes and meaningless times. Prints a line of JSON per shape;
-//! each figure is the median of the rounds with its quartiles: microseconds of a call that allocates its
-//! results, of one into existing outputs, and of the search for runs alone; and, for a call into
-//! existing outputs, bytes per second of input keys and values and of output keys and results. Calls
-//! wait for completion, one after the other. The host's clock measures. Inputs are rotated past the L2
+//! `by_key [KEYSxMEAN | KEYSxMEANz ...]`, where `z` means Zipf's lengths. Runs on a GPU, or, with
+//! `DEVICE=sim`, in the simulator with small default shapes and meaningless times. Prints a line of JSON
+//! per shape; each figure is the median of the rounds with its quartiles: microseconds of a call that
+//! allocates its results, of one into existing outputs, and of the search for runs alone; and, for a
+//! call into existing outputs, bytes per second of keys, values and results. Calls wait for completion,
+//! one after the other, and are timed by the host's clock. Inputs rotate, so that none is in the L2
 //! cache.
 
 mod common;
@@ -24,7 +24,6 @@ const ROUNDS: usize = 7;
 #[derive(Clone, Copy)]
 struct Shape {
     keys: usize,
-    /// Mean length of a run.
     mean: usize,
     ragged: bool,
 }
@@ -40,13 +39,12 @@ fn shapes(simulated: bool) -> Vec<Shape> {
 }
 
 impl Shape {
-    /// Returns the beginnings of the runs and the end of the last one.
     fn offsets(self) -> Vec<u32> {
         let Self { keys, mean, ragged } = self;
         if !ragged {
             return (0..=keys / mean).map(|run| (run * mean) as u32).collect();
         }
-        // The shortest of Zipf's lengths may be zero.
+        // The shortest of Zipf's lengths may round to zero.
         let mut offsets = zipf(keys / mean, keys);
         offsets.dedup();
         offsets

@@ -3,17 +3,16 @@
 //!
 //! `counted [elements ...]`. Prints a line of JSON per number of elements: microseconds per reduction in
 //! a sequence of enqueued reductions, with the result left in device memory, as the median of the rounds
-//! with the minimum and maximum; and the median of the rounds' ratios. Inputs are rotated past the L2
-//! cache. The host's clock measures: times below a few microseconds are those of the calls.
+//! with the minimum and maximum; and the median of the rounds' ratios. Inputs rotate, so that none is in
+//! the L2 cache. Times are from the host's clock; below a few microseconds they are those of the calls.
 
 use std::{env, error::Error, time::Instant};
 
 use warpfold::{Buffer, Count, Device, Output, Reducer, Selection, Stream, op};
 
-/// Bytes of all inputs together: more than twice any GPU's L2 cache.
+/// Total bytes of the rotated inputs: more than twice the L2 cache of any GPU.
 const ROTATED: usize = 256 << 20;
 const ROUNDS: usize = 15;
-/// Bytes read in a round, which set its length.
 const ROUND_BYTES: usize = 8 << 30;
 
 struct Contest {
@@ -33,8 +32,8 @@ impl Contest {
             reducer: Reducer::new(device)?,
             stream: device.stream()?,
             inputs: (0..inputs).map(|_| device.upload(&vec![1.0; n])).collect::<Result<_, _>>()?,
-            // SAFETY: the count is the element of the buffer, which is passed as owner, and never
-            // changes.
+            // SAFETY: the count is the element of the buffer, which is passed as owner and never
+            // written.
             count: unsafe { Count::from_raw_u64(device, kept.as_device_ptr(), kept.clone())? },
             output: device.output()?,
             runs: (ROUND_BYTES / (4 * n)).clamp(16, 2000),

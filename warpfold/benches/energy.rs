@@ -1,12 +1,13 @@
 //! The energy of a reduction, by the counter of the GPU's driver.
 //!
-//! `energy`, on a machine with one NVIDIA GPU, whose driver (NVML) has an energy counter. Prints a line
-//! of JSON for the idle GPU with a context of this process, then one per operation, type and number of
-//! elements: reductions are enqueued one after another for two seconds, with results left in device
+//! `energy` needs a machine with one NVIDIA GPU, whose driver (NVML) has an energy counter. Prints a
+//! line of JSON for the idle GPU with a context of this process, then one per operation, type and number
+//! of elements: reductions are enqueued one after another for two seconds, with results left in device
 //! memory. Watts are the counter's difference over the host's clock, for the whole board; microseconds
 //! are the median of batches of some milliseconds, with the quartiles; nanojoules are per element, and
 //! picojoules per byte read. The counter is updated about ten times a second, so values may be off by up
-//! to five percent. Inputs are rotated past the L2 cache, except the `warm` ones, which are one buffer.
+//! to five percent. Inputs rotate, so that none is in the L2 cache, except the `warm` ones, which are
+//! one buffer.
 
 mod common;
 
@@ -26,10 +27,9 @@ use warpfold::{
 use common::{open, rotation, spread};
 
 const MEASURED: Duration = Duration::from_secs(2);
-/// Time before the measurement, for clocks and power to settle.
+/// Time before the measurement in which clocks and power settle.
 const SETTLED: Duration = Duration::from_millis(300);
 
-/// The energy counter of the machine's only GPU.
 struct Counter {
     nvml: NvmlLib,
     device: nvmlDevice_t,
@@ -44,7 +44,7 @@ impl Counter {
     fn open() -> Result<Self, Box<dyn Error>> {
         // SAFETY: NVML's initialisers may run in any process.
         let nvml = unsafe { NvmlLib::new("libnvidia-ml.so.1") }?;
-        // SAFETY: all other functions are called after this one.
+        // SAFETY: NVML may be initialised at any time; all other functions are called after this one.
         done("nvmlInit_v2", unsafe { nvml.nvmlInit_v2() })?;
         let mut count = 0;
         // SAFETY: `count` outlives the call.
@@ -54,7 +54,7 @@ impl Counter {
             return Err(format!("energy is measured where there is one GPU, here are {count}").into());
         }
         let mut device = ptr::null_mut();
-        // SAFETY: as above.
+        // SAFETY: `device` outlives the call.
         let found = unsafe { nvml.nvmlDeviceGetHandleByIndex_v2(0, &raw mut device) };
         done("nvmlDeviceGetHandleByIndex_v2", found)?;
         Ok(Self { nvml, device })
@@ -71,7 +71,6 @@ impl Counter {
         Ok(unsafe { energy.assume_init() })
     }
 
-    /// Returns the energy of repeated calls of `work`, and their number.
     fn during(
         &self,
         mut work: impl FnMut() -> warpfold::Result<()>,

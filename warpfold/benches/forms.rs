@@ -1,12 +1,12 @@
-//! The cost of other forms of a sum, beside the sum of the same buffer: of the elements in an interval,
-//! with and without reproducible bits, and of elements that are pushed piece by piece.
+//! The cost of other forms of a sum, relative to the sum of the same buffer: sums of the elements in an
+//! interval, with and without reproducible bits, and sums of elements that are pushed piece by piece.
 //!
-//! `forms [TYPE ...]`, of `f32`, `f16`, `bf16`, `i8`, `i16`, `u16` and `f64`; on a GPU, or in the
-//! simulator with `DEVICE=sim`, with small buffers and meaningless times. Prints a line of JSON per
+//! `forms [TYPE ...]`, of `f32`, `f16`, `bf16`, `i8`, `i16`, `u16` and `f64`. Runs on a GPU, or, with
+//! `DEVICE=sim`, in the simulator with small buffers and meaningless times. Prints a line of JSON per
 //! type, number of elements and form; each figure is the median of the rounds with its quartiles:
 //! microseconds per launch in a sequence of enqueued launches, with the result left in device memory,
-//! its ratio to the sum's in the same round, and the bytes read per second. Inputs are rotated past the
-//! L2 cache. The host's clock measures.
+//! its ratio to the sum's in the same round, and the bytes read per second. Inputs rotate, so that none
+//! is in the L2 cache. Times are from the host's clock.
 
 mod common;
 
@@ -42,7 +42,7 @@ fn contest<T: Element>(reducer: &Reducer, kind: &Kind<T>, n: usize) -> Result<()
     let stream = device.stream()?;
     let mut places =
         Places { sum: device.output()?, within: device.output()?, running: reducer.running(op::Sum)? };
-    // Integer sums have the same kernel for both.
+    // Integer sums are always reproducible: one kernel serves both forms.
     let is_taken = |form: &str| match form {
         "within, everywhere" => dtype.starts_with(['f', 'b']),
         _ => true,

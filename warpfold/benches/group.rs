@@ -1,14 +1,14 @@
-//! The cost of sums over the elements of several devices, beside the sum of one device's part.
+//! The cost of sums over the elements of several devices, relative to the sum of one device's part.
 //!
-//! `group [LOG2 ...]`: 2^`LOG2` elements of f32 on each device; on all GPUs, or in the simulator with
-//! `DEVICE=sim`, with `WARPFOLD_SIM_DEVICES` devices and small buffers. Prints a line of JSON for each
-//! number of devices, transport of the group and size; each figure is the median of the rounds with its
-//! quartiles: microseconds of a call that waits for the result (`us`) and of one in a sequence of
-//! enqueued calls that leaves it on every device (`into_us`); `alone_us` and `alone_into_us` are those
-//! of a reducer of the first device on its own part, in turn with the group's; `recorded_us`, for peers
-//! only, is that of one of 64 reductions in a recording. The bytes read per second by all devices are
-//! from `into_us`. Inputs are rotated past the L2 cache. The host's clock measures; in the simulator
-//! times are meaningless.
+//! `group [LOG2 ...]`: 2^`LOG2` elements of f32 on each device. Runs on all GPUs, or, with `DEVICE=sim`,
+//! in the simulator with `WARPFOLD_SIM_DEVICES` devices, small buffers and meaningless times. Prints a
+//! line of JSON for each number of devices, transport of the group and size; each figure is the median
+//! of the rounds with its quartiles: microseconds of a call that waits for the result (`us`) and of one
+//! in a sequence of enqueued calls that leaves it on every device (`into_us`); `alone_us` and
+//! `alone_into_us` are those of a reducer of the first device on its own part, in turn with the group's;
+//! `recorded_us`, for peers only, is that of one of 64 reductions in a recording. The bytes read per
+//! second by all devices are from `into_us`. Inputs rotate, so that none is in the L2 cache. Times are
+//! from the host's clock.
 
 mod common;
 
@@ -21,10 +21,9 @@ use warpfold::{
 use common::{is_simulated, rotation, spread};
 
 const ROUNDS: usize = 11;
-/// Reductions of a recording.
 const RECORDED: usize = 64;
 
-/// The sum of four neighbouring elements, each its index modulo 4.
+/// The sum of four neighbouring elements; the value of each is its index modulo 4.
 const OF_FOUR: f32 = 6.0;
 
 struct Contest<'g> {
@@ -55,7 +54,7 @@ impl Contest<'_> {
         &self.inputs[input].parts()[0]
     }
 
-    /// Returns the mean microseconds of a call in a round, which [`settle`](Self::settle) ends.
+    /// Returns the mean microseconds per call, [`settle`](Self::settle) included.
     fn timed(
         &mut self,
         runs: usize,

@@ -1,10 +1,11 @@
-//! The cost of every operation beside the sum, in turns in one run, with results left in device memory.
+//! The cost of every operation relative to the sum, with results left in device memory. Operations
+//! alternate in every round.
 //!
-//! `operations [--normal | --nan=N] [type ...]`, on a GPU. Prints a line of JSON per type, number of
+//! `operations [--normal | --nan=N] [type ...]` runs on a GPU. Prints a line of JSON per type, number of
 //! elements and operation: microseconds per reduction in a sequence of enqueued reductions, and their
 //! ratio to the sum's in the same round, as the median of the rounds with the minimum and maximum.
-//! Inputs are rotated past the L2 cache. The host's clock measures: times below a few microseconds are
-//! those of the calls.
+//! Inputs rotate, so that none is in the L2 cache. Times are from the host's clock; below a few
+//! microseconds they are those of the calls.
 //!
 //! All elements are 1, so that the results are known. With `--normal` they are normally distributed, for
 //! operations whose time may depend on the elements: the reproducible ones, whose bits are compared with
@@ -20,12 +21,11 @@ use warpfold::{
     op::{self, Operation, RowsOperation, SumIn},
 };
 
-/// Bytes of all inputs together: more than twice any GPU's L2 cache.
+/// Total bytes of the rotated inputs: more than twice the L2 cache of any GPU.
 const ROTATED: usize = 256 << 20;
-/// Bytes of an input: bound by memory, by the cache and by the calls.
+/// Bytes of an input. Device memory, the L2 cache and the host's calls limit the speed of these sizes.
 const BYTES: [usize; 3] = [1 << 30, 1 << 22, 1 << 18];
 const ROUNDS: usize = 11;
-/// Bytes read in a round, which set its length.
 const ROUND_BYTES: usize = 8 << 30;
 
 type Run<T> = Box<dyn Fn(OnStream<'_>, &Buffer<T>) -> warpfold::Result<()>>;
@@ -122,7 +122,7 @@ fn of_floats<T: Float<Sum: Into<Number>>>(
     ])
 }
 
-/// Returns whether two results of millions of elements differ only by rounding.
+/// Returns whether two results over millions of elements differ only by rounding.
 fn near(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-3
 }
@@ -140,7 +140,7 @@ fn spread_of_numbers<T: Float>(values: &[T]) -> warpfold::Result<Spread> {
     Ok(spread.unwrap_or(Spread { mean: f64::NAN, variance: f64::NAN }))
 }
 
-/// Returns the operations whose time may depend on the elements; `values` has no NaN.
+/// Returns the operations whose time may depend on the elements. `values` has no NaN.
 fn of_normal<T: Float<Sum: Into<Number>>>(
     device: &Device,
     values: &[T],
@@ -165,7 +165,6 @@ fn of_normal<T: Float<Sum: Into<Number>>>(
     ])
 }
 
-/// Returns the operations that skip NaN.
 fn of_some_nan<T: Float<Sum: Into<Number>>>(
     device: &Device,
     values: &[T],
@@ -196,7 +195,7 @@ fn of_some_nan<T: Float<Sum: Into<Number>>>(
     ])
 }
 
-/// Replaces about one in `one_in` elements by NaN, the same ones in every run.
+/// Replaces about one in `one_in` elements by NaN, deterministically.
 fn put_nan<T>(values: &mut [T], one_in: u64, nan: impl Fn() -> T) {
     for (at, value) in (0_u64..).zip(values) {
         if (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).is_multiple_of(one_in) {
@@ -205,7 +204,7 @@ fn put_nan<T>(values: &mut [T], one_in: u64, nan: impl Fn() -> T) {
     }
 }
 
-/// Returns normally distributed elements, the same ones in every run.
+/// Returns normally distributed elements, deterministically.
 fn normal<T: Copy>(n: usize, nearest: impl Fn(f64) -> T) -> Vec<T> {
     let mut state = 1_u64;
     let mut uniform = || {
@@ -217,7 +216,6 @@ fn normal<T: Copy>(n: usize, nearest: impl Fn(f64) -> T) -> Vec<T> {
     some.iter().copied().cycle().take(n).collect()
 }
 
-/// Returns the sum in an accumulator wider than the default.
 fn of_widened<T: Element, A: Copy + PartialEq + 'static>(
     device: &Device,
     sum: A,

@@ -1,12 +1,12 @@
-//! The cost of dot products and squared distances, beside the sum of one buffer: of buffers that are and
-//! are not equally aligned to 16 bytes, with and without reproducible bits.
+//! The cost of dot products and squared distances, relative to the sum of one buffer: of buffers with
+//! equal and with different alignments modulo 16 bytes, with and without reproducible bits.
 //!
-//! `pairs [TYPE ...]`, of `f32`, `f16`, `i8` and `f64`; on a GPU, or in the simulator with `DEVICE=sim`,
-//! with small buffers and meaningless times. Prints a line of JSON per type, number of elements and
-//! operation; each figure is the median of the rounds with its quartiles: microseconds per reduction in
-//! a sequence of enqueued reductions, with the result left in device memory, and the bytes of both
-//! buffers that are read per second. Inputs are rotated past the L2 cache, except small ones, whose
-//! times are those of the host's calls. The host's clock measures.
+//! `pairs [TYPE ...]`, of `f32`, `f16`, `i8` and `f64`. Runs on a GPU, or, with `DEVICE=sim`, in the
+//! simulator with small buffers and meaningless times. Prints a line of JSON per type, number of
+//! elements and operation; each figure is the median of the rounds with its quartiles: microseconds per
+//! reduction in a sequence of enqueued reductions, with the result left in device memory, and the bytes
+//! of both buffers that are read per second. Inputs rotate, so that none is in the L2 cache, except
+//! small ones, whose times are those of the host's calls. Times are from the host's clock.
 
 mod common;
 
@@ -27,7 +27,7 @@ enum Entrant {
     Pairs(Pairs),
 }
 
-/// A reduction of two buffers; if `shifted`, they have different alignments.
+/// A reduction of two buffers. If `shifted`, their alignments differ.
 #[derive(Clone, Copy)]
 struct Pairs {
     distance: bool,
@@ -35,8 +35,8 @@ struct Pairs {
     shifted: bool,
 }
 
-/// Returns all entrants. The reproducible ones come last and only for floats, because those of integers
-/// are not separate operations.
+/// Returns all entrants, the reproducible ones last and only for floats: integer operations are always
+/// reproducible.
 fn entrants(floats: bool) -> Vec<Entrant> {
     let each = |everywhere| {
         let kinds = [(false, false), (false, true), (true, false), (true, true)];
@@ -58,7 +58,7 @@ impl Entrant {
         if matches!(self, Self::Sum) { 1 } else { 2 }
     }
 
-    /// Returns the result of four neighbouring pairs: element i is i modulo 4 in the first buffer, i + 1
+    /// Returns the result of four neighbouring pairs. Element i is i modulo 4 in the first buffer, i + 1
     /// modulo 4 in the second one and i + 2 modulo 4 in the shifted one.
     fn of_four(self) -> f64 {
         match self {

@@ -1,10 +1,10 @@
-//! The cost of a sum in a recording, by several reducers in one run: whether it depends on the addresses
-//! of a reducer's memory.
+//! The cost of a sum in a recording, for several reducers in one run. It shows whether the cost depends
+//! on the addresses of a reducer's memory.
 //!
-//! `recorded [elements ...]`, on a GPU, or in the simulator with `DEVICE=sim`, with meaningless times.
-//! Prints a line of JSON per reducer and number of `f32` elements: microseconds per sum, from the
+//! `recorded [elements ...]` runs on a GPU, or, with `DEVICE=sim`, in the simulator with meaningless
+//! times. Prints a line of JSON per reducer and number of `f32` elements: microseconds per sum, from the
 //! difference between recordings of many and of few sums, which excludes the recording's own cost.
-//! Reducers take turns; inputs are rotated past the L2 cache.
+//! Reducers take turns. Inputs rotate, so that none is in the L2 cache.
 
 mod common;
 
@@ -16,7 +16,6 @@ use warpfold::{Buffer, Reducer, op};
 const ELEMENTS: [usize; 3] = [1 << 10, 1 << 16, 1 << 20];
 const REDUCERS: usize = 12;
 const ROUNDS: usize = 41;
-/// Numbers of sums in the recordings.
 const SUMS: [usize; 2] = [64, 576];
 
 fn main() -> Result<(), Box<dyn Error>> {

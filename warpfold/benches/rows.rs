@@ -1,12 +1,13 @@
-//! The cost of reductions of every row or every column of a matrix, over shapes from one of them to
-//! 2^26: f32, with results left in device memory, in turns with the sum of the whole buffer.
+//! The cost of reductions of every row or every column of a matrix of f32, over shapes from one row or
+//! column to 2^26, with results left in device memory, in turns with the sum of the whole buffer.
 //!
-//! `rows [sum | argmax | spread | mean | l2 ...] [ROWSxLEN | MATRICESxROWSxCOLUMNS ...]`, on a GPU, or
-//! in the simulator with `DEVICE=sim`, with small default shapes and meaningless times. Prints a line of
-//! JSON per operation and shape: microseconds per reduction in a sequence of enqueued reductions, bytes
-//! read and written per second, and their ratios to the device's peak and to the buffer's sum in the
-//! same round, each as the median of the rounds with its quartiles. Inputs are rotated past the L2
-//! cache. The host's clock measures: times below a few microseconds are those of the calls.
+//! `rows [sum | argmax | spread | mean | l2 ...] [ROWSxLEN | MATRICESxROWSxCOLUMNS ...]` runs on a GPU,
+//! or, with `DEVICE=sim`, in the simulator with small default shapes and meaningless times. Prints a
+//! line of JSON per operation and shape: microseconds per reduction in a sequence of enqueued
+//! reductions, bytes read and written per second, and their ratios to the device's peak and to the
+//! buffer's sum in the same round, each as the median of the rounds with its quartiles. Inputs rotate,
+//! so that none is in the L2 cache. Times are from the host's clock; below a few microseconds they are
+//! those of the calls.
 
 use std::{env, error::Error, time::Instant};
 
@@ -17,19 +18,16 @@ use warpfold::{
 };
 use warpfold_driver::{Driver, sys};
 
-/// Bytes of all inputs together: more than twice any GPU's L2 cache.
+/// Total bytes of the rotated inputs: more than twice the L2 cache of any GPU.
 const ROTATED: usize = 256 << 20;
 const ROUNDS: usize = 15;
-/// Bytes read in a round, which set its length.
 const ROUND_BYTES: usize = 8 << 30;
-/// Inputs and reductions per round on the simulator.
 const SIMULATED: (usize, usize) = (2, 3);
 
-/// Matrices, the length of their columns, and the columns of each. With one column each they are the
-/// rows of one matrix.
+/// Number of matrices, length of their columns, and number of columns of each. With one column each, the
+/// columns are the rows of a single matrix.
 type Shape = [usize; 3];
 
-/// Returns the default shapes: of 2^28 elements or nearly so, then of 2^24 and 2^20.
 fn shapes(simulated: bool) -> Vec<Shape> {
     let lens = [1 << 28, 1 << 24, 1 << 20, 65_536, 4096, 1024, 256, 64, 32, 16, 4];
     let of = |total: usize, lens: &[usize]| -> Vec<Shape> {
@@ -110,7 +108,7 @@ impl Contest {
         })
     }
 
-    /// Returns the microseconds per reduction along the axis, or of the whole buffer.
+    /// Returns the microseconds per reduction, along the axis if `of_all`, else of the whole buffer.
     fn round(&mut self, of_all: bool) -> warpfold::Result<f64> {
         let on = self.reducer.on(&self.stream);
         let start = Instant::now();
@@ -180,7 +178,7 @@ fn quartiles(mut values: Vec<f64>) -> String {
     format!("{{\"median\":{:.4},\"q1\":{:.4},\"q3\":{:.4}}}", at(2), at(1), at(3))
 }
 
-/// Returns the library's launch, or `null` for a single row, which is reduced as a buffer.
+/// Formats the library's launch, or `null` for a single row, which is reduced as a buffer.
 fn launch(axis: &Axis<'_, f32>, [matrices, len, width]: Shape) -> warpfold::Result<String> {
     if matrices * width == 1 {
         return Ok("null".to_owned());
@@ -200,7 +198,7 @@ fn launch(axis: &Axis<'_, f32>, [matrices, len, width]: Shape) -> warpfold::Resu
     ))
 }
 
-/// Returns the bytes per second of the memory's clock and bus width.
+/// Returns the peak bytes per second, from the memory's clock rate and bus width.
 fn peak(device: &Device) -> Result<f64, Box<dyn Error>> {
     let driver = Driver::load()?;
     let ordinal = driver.device_get(device.info().ordinal)?;

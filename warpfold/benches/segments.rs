@@ -1,14 +1,14 @@
-//! The cost of segmented reductions by 32-bit offsets in device memory, over lengths from 4 to 2^28,
-//! equal and ragged: f32, with results left in device memory.
+//! The cost of segmented reductions of f32 by 32-bit offsets in device memory, over lengths from 4 to
+//! 2^28, equal and ragged, with results left in device memory.
 //!
 //! `segments [sum | argmax ...] [SEGMENTSxMEAN | SEGMENTSxMEANz ...]`, where `z` means lengths by Zipf's
-//! law (the k-th longest is a k-th of the longest), shuffled. On a GPU, or in the simulator with
-//! `DEVICE=sim`, with small default shapes and meaningless times. Prints a line of JSON per operation
+//! law (the k-th longest is a k-th of the longest), shuffled. Runs on a GPU, or, with `DEVICE=sim`, in
+//! the simulator with small default shapes and meaningless times. Prints a line of JSON per operation
 //! and shape: microseconds per reduction in a sequence of enqueued reductions; bytes of elements,
 //! results and, if lengths differ, offsets per second; each as the median of the rounds with its
-//! quartiles; and microseconds of the check of the offsets before the first reduction. Inputs are
-//! rotated past the L2 cache. The host's clock measures: times below a few microseconds are those of the
-//! calls.
+//! quartiles; and microseconds of the check of the offsets before the first reduction. Inputs rotate, so
+//! that none is in the L2 cache. Times are from the host's clock; below a few microseconds they are
+//! those of the calls.
 
 mod common;
 mod pieces;
@@ -25,12 +25,10 @@ const ROUNDS: usize = 11;
 #[derive(Clone, Copy)]
 struct Shape {
     count: usize,
-    /// Mean length of a segment.
     mean: usize,
     ragged: bool,
 }
 
-/// Returns the default shapes: of 2^28 elements, then of 2^16, 2^20 and 2^24.
 fn shapes(simulated: bool) -> Vec<Shape> {
     let of = |total: usize, mean: usize, ragged| Shape { count: total / mean, mean, ragged };
     if simulated {
@@ -73,7 +71,6 @@ impl OpKind {
     }
 }
 
-/// Rotated inputs, shared by the shapes with as many elements.
 struct Inputs {
     buffers: Vec<Buffer<f32>>,
     runs: usize,
@@ -110,7 +107,7 @@ impl<'a> Contest<'a> {
         let segments = both.map(|(values, offsets)| {
             let start = Instant::now();
             let segments = reducer.segments(values, offsets);
-            // The last check counts, because the first one loads the kernel.
+            // Keeps the last time, because the first check loads the kernel.
             check = start.elapsed().as_secs_f64() * 1e6;
             segments
         });
@@ -161,8 +158,8 @@ impl<'a> Contest<'a> {
         })
     }
 
-    /// Returns the bytes of elements and results, and of offsets unless lengths are equal: those
-    /// segments are reduced as rows, without reading offsets.
+    /// Returns the bytes of elements and results, and of offsets unless lengths are equal: segments of
+    /// equal length are reduced as rows, without reading offsets.
     fn bytes(&self, ragged: bool) -> f64 {
         let written = 4 * self.sums.len() + 16 * self.places.len();
         let elements = self.segments[0].elements() as usize;

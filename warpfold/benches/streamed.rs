@@ -1,14 +1,14 @@
-//! The cost of reducing elements that are not on the device: of a source without any work of its own, of
-//! a slice in memory and of a file, beside plain copies.
+//! The cost of reducing elements that are not on the device, compared with plain copies: elements of a
+//! source that does no work, of a slice in memory and of a file.
 //!
-//! `streamed [GIB] [CASE ...]`: the size of the slice and the file, by default 8, and the cases, of
-//! `copies`, `still`, `still-2` (by a group of two devices, likewise of 1, 4 and 8), `slice`, `read` and
-//! `file`, by default all; on a GPU, or in the simulator with `DEVICE=sim`, with small sizes and
-//! meaningless times. The file is created in `TMPDIR`, and read from the system's page cache where that
-//! holds it. Prints a line of JSON per case: GB/s, the median of the rounds with its quartiles, by the
-//! host's clock, from the call to the result. `first` is the rate of the call before them, which
-//! allocates the ring; `copies` are of page-locked memory, enqueued on one stream; `read` reads the file
-//! by one thread, as `dd` does.
+//! `streamed [GIB] [CASE ...]`: the size of the slice and the file, by default 8, and the cases, by
+//! default all: `copies`, `still`, `still-N` (by a group of N devices: 1, 2, 4 or 8), `slice`, `read`
+//! and `file`. Runs on a GPU, or, with `DEVICE=sim`, in the simulator with small sizes and meaningless
+//! times. The file is created in `TMPDIR`, and read from the system's page cache if that holds it.
+//! Prints a line of JSON per case: GB/s from the call to the result, by the host's clock, as the median
+//! of the rounds with its quartiles. `first` is the rate of the first call, which allocates the ring.
+//! `copies` copies page-locked memory, enqueued on one stream; `read` reads the file by one thread, as
+//! `dd` does.
 
 #[expect(dead_code, reason = "inputs are not rotated here")]
 mod common;
@@ -21,7 +21,7 @@ use warpfold_driver::{Context, Driver, sys};
 
 const ROUNDS: usize = 5;
 
-/// A source that leaves the buffers as they are, to measure the ring, the bus and the kernels alone.
+/// A source that leaves the buffers unchanged, to measure only the ring, the bus and the kernels.
 struct Still(u64);
 
 impl Source<f32> for Still {
@@ -38,7 +38,6 @@ fn is_number(given: &str) -> bool {
     given.parse::<u64>().is_ok()
 }
 
-/// Times a case of `bytes` bytes and prints its line.
 fn line(
     case: &str,
     [buffers, bytes_each, threads]: [usize; 3],
@@ -65,7 +64,6 @@ fn line(
     Ok(())
 }
 
-/// Times copies from two page-locked buffers in turn.
 fn copies(device: &Device, bytes_each: usize, bytes: u64) -> Result<(), Box<dyn Error>> {
     let driver = match is_simulated() {
         true => warpfold_sim_driver::driver(),
@@ -101,7 +99,7 @@ fn copies(device: &Device, bytes_each: usize, bytes: u64) -> Result<(), Box<dyn 
     Ok(())
 }
 
-/// Times groups of devices, with the same number of bytes per device.
+/// Times groups of 1, 2, 4 and 8 devices, with the same number of bytes per device.
 fn for_groups(first: &Reducer, bytes: u64, mib: usize) -> Result<(), Box<dyn Error>> {
     let mut reducers = vec![first.clone()];
     let of = |ordinal| match is_simulated() {
@@ -148,7 +146,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for [buffers, size] in rings {
         reduced("still", [buffers, size * mib, 2], bytes, &Still(bytes / 4), None)?;
     }
-    // More than any device's memory.
+    // About 200 GB exceed the memory of an H200.
     let large = if is_simulated() { 4 << 20 } else { 200_000_000_000 };
     for [buffers, size] in [[16, 2], [8, 8], [4, 32]] {
         reduced("still", [buffers, size * mib, 2], large, &Still(large / 4), None)?;

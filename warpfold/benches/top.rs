@@ -1,12 +1,12 @@
-//! The cost of finding the k largest elements of a buffer, or of every row of a matrix, beside the index
-//! of the largest one.
+//! The cost of finding the k largest elements of a buffer, or of every row of a matrix, relative to the
+//! index of the largest one.
 //!
-//! `top [TYPE ...]`, of `f32`, `f16`, `i8` and `f64`; on a GPU, or in the simulator with `DEVICE=sim`,
-//! with small buffers and meaningless times. Prints a line of JSON per input and operation; each figure
-//! is the median of the rounds with its quartiles: microseconds per search in a sequence of enqueued
-//! searches, with the result left in device memory, and the bytes read per second. Elements are random,
-//! or ascending `f32`, each the largest so far. Inputs are rotated past the L2 cache, except small ones,
-//! whose times are those of the host's calls. The host's clock measures.
+//! `top [TYPE ...]`, of `f32`, `f16`, `i8` and `f64`. Runs on a GPU, or, with `DEVICE=sim`, in the
+//! simulator with small buffers and meaningless times. Prints a line of JSON per input and operation;
+//! each figure is the median of the rounds with its quartiles: microseconds per search in a sequence of
+//! enqueued searches, with the result left in device memory, and the bytes read per second. Elements are
+//! random, or ascending `f32`, each the largest so far. Inputs rotate, so that none is in the L2 cache,
+//! except small ones, whose times are those of the host's calls. Times are from the host's clock.
 
 mod common;
 
@@ -109,7 +109,7 @@ fn contest<T: Element>(reducer: &Reducer, input: &Input<'_, T>) -> Result<(), Bo
     Ok(())
 }
 
-/// Returns pseudo-random bits, the same in every run.
+/// Returns pseudo-random bits, deterministically.
 fn random() -> impl Iterator<Item = u64> {
     let mut state = 1_u64;
     iter::repeat_with(move || {
@@ -134,7 +134,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         )*};
     }
-    // Uniform from 0 to 1, or over all integers.
+    // Elements are uniform from 0 to 1, or over all integers.
     each! {
         f32: |bits| (bits as u32 >> 8) as f32 / (1 << 24) as f32;
         f16: |bits| f16::from_f32((bits as u32 >> 8) as f32 / (1 << 24) as f32);

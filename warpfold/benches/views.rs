@@ -1,12 +1,12 @@
 //! The cost of reductions along any axes of views: sums of f32, left in device memory.
 //!
 //! `views [NAME ...] [LOG2 ...]`: views by name, of 2^LOG2 elements; by default all of them, of 2^28 and
-//! 2^20. On a GPU, or in the simulator with `DEVICE=sim`, with views of 2^13 elements and meaningless
-//! times. Prints a line of JSON per view: its shape, strides and reduced axes, the launch if a view
-//! kernel is used, microseconds per reduction in a sequence of enqueued reductions, and bytes of
+//! 2^20. Runs on a GPU, or, with `DEVICE=sim`, in the simulator with views of 2^13 elements and
+//! meaningless times. Prints a line of JSON per view: its shape, strides and reduced axes, the launch if
+//! a view kernel is used, microseconds per reduction in a sequence of enqueued reductions, and bytes of
 //! elements and results per second, each as the median of the rounds with its quartiles. Only reduced
-//! elements are counted, not the gaps between them. Inputs are rotated past the L2 cache. The host's
-//! clock measures: times below a few microseconds are those of the calls.
+//! elements are counted, not the gaps between them. Inputs rotate, so that none is in the L2 cache.
+//! Times are from the host's clock; below a few microseconds they are those of the calls.
 
 mod common;
 
@@ -21,7 +21,7 @@ const ROUNDS: usize = 11;
 /// The shape, strides and reduced axes of a view with a given number of elements.
 type Case = fn(usize) -> (Vec<usize>, Vec<isize>, &'static [usize]);
 
-/// Returns the left part of a matrix that is a quarter wider.
+/// Returns the left part of a matrix that is a quarter wider than the part.
 fn part(n: usize, width: usize, axes: &'static [usize]) -> (Vec<usize>, Vec<isize>, &'static [usize]) {
     (vec![n / width, width], vec![(width + width / 4) as isize, 1], axes)
 }
@@ -34,7 +34,7 @@ fn turned(n: usize, axes: &'static [usize]) -> (Vec<usize>, Vec<isize>, &'static
     (vec![inner, middle, outer], vec![1, inner as isize, (inner * middle) as isize], axes)
 }
 
-/// Returns rows of every second element.
+/// Returns rows that consist of every second element.
 fn stepped(n: usize, axes: &'static [usize]) -> (Vec<usize>, Vec<isize>, &'static [usize]) {
     let len = 4096.min(n / 4);
     (vec![n / len, len], vec![2 * len as isize, 2], axes)
@@ -175,7 +175,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Uploads the rotated inputs, with twice as many elements as a view, whose strides reach that far.
+/// Uploads the rotated inputs, with twice the elements of a view, because its strides reach that far.
 fn inputs(device: &Device, n: usize) -> warpfold::Result<Vec<Buffer<f32>>> {
     let values: Vec<f32> = (0..2 * n).map(value_at).collect();
     (0..rotation(device, 4 * n).0).map(|_| device.upload(&values)).collect()

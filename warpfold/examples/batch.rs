@@ -1,4 +1,4 @@
-//! Reduces every row of a matrix in one launch: its sum, and where its largest element is.
+//! Reduces every row of a matrix in one launch: to its sum, and to the index of its largest element.
 
 use warpfold::{Device, Reducer, Selection, op};
 
@@ -9,7 +9,7 @@ fn main() -> Result<(), warpfold::Error> {
     let device = Device::open(Selection::Auto)?;
     let reducer = Reducer::new(&device)?;
 
-    // A buffer becomes a matrix by stating the length of its rows; nothing is copied.
+    // The length of its rows makes the buffer a matrix; nothing is copied.
     let buffer = device.upload(&values)?;
     let matrix = buffer.rows(LENGTH)?;
     let sums = reducer.reduce(op::Sum, &matrix)?;

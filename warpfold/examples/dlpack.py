@@ -1,4 +1,4 @@
-"""Reduces PyTorch's tensors in place by warpfold, and gives PyTorch a buffer of warpfold's.
+"""Reduces PyTorch's tensors in place with warpfold, and exports a warpfold buffer to PyTorch.
 
 cargo build --release --package warpfold --example dlpack
 python3 warpfold/examples/dlpack.py target/release/examples/libdlpack.so
@@ -25,13 +25,13 @@ api.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 
 
 def warpfold_sum(tensor):
-    """The sum, or None where warpfold does not take the tensor."""
+    """Returns the sum of a tensor, or None if warpfold does not accept it."""
     torch.cuda.synchronize()
     capsule = torch.utils.dlpack.to_dlpack(tensor)
     total = ctypes.c_double()
     if library.warpfold_sum(api.PyCapsule_GetPointer(capsule, NAME), ctypes.byref(total)):
         return None
-    # The tensor is warpfold's from here on, and was given back: the capsule must not do it again.
+    # The library has consumed the tensor and called its deleter: the new name keeps the capsule from calling it again.
     api.PyCapsule_SetName(capsule, b"used_dltensor")
     return total.value
 
@@ -41,10 +41,10 @@ def main():
         values = torch.randint(0, 4, (1000, 1003), device="cuda").to(dtype)
         expected = values.to(torch.float64).sum().item()
         assert warpfold_sum(values) == expected, dtype
-        # A part that begins in the middle; PyTorch owns the memory.
+        # A slice, which starts inside PyTorch's allocation.
         assert warpfold_sum(values[1:]) == values[1:].to(torch.float64).sum().item(), dtype
-        assert warpfold_sum(values.t()) is None, "columns first is not contiguous"
-        assert warpfold_sum(values.cpu()) is None, "the host's memory"
+        assert warpfold_sum(values.t()) is None, "a transposed tensor is not contiguous"
+        assert warpfold_sum(values.cpu()) is None, "a tensor in host memory"
         print(f"{dtype}: {expected:.0f}")
 
     free, _ = torch.cuda.mem_get_info()
@@ -52,7 +52,7 @@ def main():
         assert warpfold_sum(torch.ones(1 << 26, device="cuda")) == 1 << 26
     torch.cuda.empty_cache()
     gc.collect()
-    assert abs(torch.cuda.mem_get_info()[0] - free) < 1 << 27, "tensors are given back"
+    assert abs(torch.cuda.mem_get_info()[0] - free) < 1 << 27, "tensors must be released"
 
     ones = torch.utils.dlpack.from_dlpack(api.PyCapsule_New(library.warpfold_ones(12345), NAME, None))
     assert ones.sum().item() == 12345 and ones.device.type == "cuda"

@@ -26,13 +26,13 @@ fn reducer() -> Result<&'static Reducer> {
 /// still belongs to the caller.
 ///
 /// # Safety
-/// `tensor` fulfils the contract of [`Buffer::from_dlpack`], and no pending work writes its elements;
-/// `sum` is valid for writes.
+/// `tensor` must fulfil the contract of [`Buffer::from_dlpack`], and no pending work may write its
+/// elements. `sum` must be valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpfold_sum(tensor: *mut ManagedTensor, sum: *mut f64) -> i32 {
-    // SAFETY: the caller's contract.
+    // SAFETY: `tensor` points to a valid tensor.
     let dtype = unsafe { (*tensor).dl_tensor.dtype };
-    // SAFETY: the caller's contract.
+    // SAFETY: `tensor` fulfils the contract of `from_dlpack`.
     let reduced = panic::catch_unwind(|| unsafe {
         match dtype {
             _ if dtype == DataType::of::<i32>() => sum_of::<i32>(tensor, |sum| sum as f64),
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn warpfold_sum(tensor: *mut ManagedTensor, sum: *mut f64)
     });
     match reduced {
         Ok(Ok(value)) => {
-            // SAFETY: the caller's contract.
+            // SAFETY: `sum` is valid for writes.
             unsafe { sum.write(value) };
             0
         }
@@ -60,10 +60,10 @@ pub unsafe extern "C" fn warpfold_sum(tensor: *mut ManagedTensor, sum: *mut f64)
 }
 
 /// # Safety
-/// As [`warpfold_sum`].
+/// `tensor` must fulfil the contract of [`Buffer::from_dlpack`].
 unsafe fn sum_of<T: Element>(tensor: *mut ManagedTensor, into: fn(T::Sum) -> f64) -> Result<f64> {
     let reducer = reducer()?;
-    // SAFETY: the caller's contract.
+    // SAFETY: `tensor` fulfils the contract of `from_dlpack`.
     let buffer = unsafe { Buffer::<T>::from_dlpack(reducer.device(), tensor)? };
     reducer.sum(&buffer).map(into)
 }

@@ -1,4 +1,4 @@
-//! Reduces elements that never are in memory all at once, such as those of a file larger than memory.
+//! Reduces elements that are never in memory all at once, such as those of a file larger than memory.
 //!
 //! Each piece is generated here. `source::File` reads a file instead, `source::reader` any reader, and a
 //! slice is itself a source.

@@ -1,4 +1,4 @@
-//! Sums numbers on the GPU, or in the simulator where there is none.
+//! Sums numbers on the GPU, or in the simulator if there is no GPU.
 
 use warpfold::{Device, Reducer, Selection};
 

@@ -4,19 +4,15 @@ use std::{env, error::Error};
 
 use warpfold::{Device, Selection};
 
-/// Bytes of all inputs together: more than twice any GPU's L2 cache.
+/// Total bytes of the rotated inputs: more than twice the L2 cache of any GPU.
 const ROTATED: usize = 256 << 20;
-/// Bytes read in a round, which set its length.
 const ROUND_BYTES: usize = 4 << 30;
-/// Inputs and calls per round on the simulator.
 const SIMULATED: (usize, usize) = (2, 3);
 
-/// Returns whether the simulator is requested.
 pub(crate) fn is_simulated() -> bool {
     env::var("DEVICE").is_ok_and(|device| device == "sim")
 }
 
-/// Opens the requested device, or returns `None` if that is a GPU and there is none.
 pub(crate) fn open() -> Result<Option<Device>, Box<dyn Error>> {
     let simulated = is_simulated();
     match Device::open(if simulated { Selection::Sim } else { Selection::Cuda }) {
@@ -38,7 +34,7 @@ pub(crate) fn rotation(device: &Device, bytes: usize) -> (usize, usize) {
     ((ROTATED / bytes).clamp(2, 64), (ROUND_BYTES / bytes).clamp(8, 1000))
 }
 
-/// Returns the median and the quartiles.
+/// Formats the median and the quartiles as JSON.
 pub(crate) fn spread(mut values: Vec<f64>) -> String {
     values.sort_by(f64::total_cmp);
     let at = |quarter: usize| values[(values.len() - 1) * quarter / 4];

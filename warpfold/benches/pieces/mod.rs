@@ -9,14 +9,14 @@ fn sum_to(end: usize) -> usize {
     end / 4 * 6 + [0, 0, 1, 3][end % 4]
 }
 
-/// Returns whether a sum is that of the elements from `begin` to `end`.
+/// Returns whether `sum` is that of the elements in `begin..end`.
 pub(crate) fn is_sum(sum: f32, [begin, end]: [usize; 2]) -> bool {
     let expected = (sum_to(end) - sum_to(begin)) as f32;
     (sum - expected).abs() <= expected * 1e-5
 }
 
-/// Returns the offsets of `count` pieces of `total` elements in all, the last one's end included.
-/// Lengths follow Zipf's law (the k-th longest is a k-th of the longest) and are shuffled.
+/// Returns the offsets of `count` pieces with `total` elements in all, including the end of the last
+/// piece. Lengths follow Zipf's law (the k-th longest is a k-th of the longest) and are shuffled.
 pub(crate) fn zipf(count: usize, total: usize) -> Vec<u32> {
     let harmonic: f64 = (1..=count).map(|rank| 1.0 / rank as f64).sum();
     let longest = total as f64 / harmonic;
@@ -32,7 +32,6 @@ pub(crate) fn zipf(count: usize, total: usize) -> Vec<u32> {
     begins.chain([total as u32]).collect()
 }
 
-/// Returns the greatest common divisor.
 fn divisor(a: usize, b: usize) -> usize {
     if b == 0 { a } else { divisor(b, a % b) }
 }
