@@ -26,20 +26,19 @@ use crate::{
 #[pyclass(frozen, module = "warpfold")]
 pub(crate) struct Array {
     pub(crate) open: Arc<Open>,
-    /// The elements from the first one on, including any gaps between them.
+    /// The memory from the first element on, including gaps between the elements.
     pub(crate) bytes: Buffer<u8>,
     pub(crate) layout: Layout,
 }
 
-/// Returns an error for arrays that are not C-contiguous.
 pub(crate) fn require_compact(layout: &Layout) -> PyResult<()> {
     if layout.is_compact() {
         return Ok(());
     }
     let (shape, strides) = (elements::tuple(&layout.shape), elements::tuple(&layout.strides));
     Err(PyValueError::new_err(format!(
-        "an array of the shape {shape} whose strides are {strides} elements; it must be contiguous here; make \
-         it so in its library, as `contiguous()` or `ascontiguousarray` do, or call \
+        "an array of the shape {shape} has strides of {strides} elements; it must be contiguous here; \
+         make it contiguous in its library, as `contiguous()` or `ascontiguousarray` do, or call \
          `warpfold.asarray(array.numpy())`"
     )))
 }
@@ -58,7 +57,7 @@ impl Array {
         self.layout.shape.iter().product()
     }
 
-    /// Waits for the elements and returns them in C order.
+    /// Waits for the elements and returns a copy in C order.
     fn gathered(&self) -> warpfold::Result<Vec<u8>> {
         let Layout { dtype, shape, strides } = &self.layout;
         let (size, len) = (elements::size(*dtype), self.len());
@@ -86,7 +85,7 @@ impl Array {
 
 #[pymethods]
 impl Array {
-    /// The elements along each dimension.
+    /// The number of elements along each dimension.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, &self.layout.shape)
@@ -126,8 +125,8 @@ impl Array {
         format!("<warpfold.Array {} {shape:?} on {}>", self.dtype(), device.__str__())
     }
 
-    /// Returns an array of the same memory with the given type, shape, and strides and start in
-    /// elements. For the package itself.
+    /// Returns an array over the same memory, with `strides` and `start` in elements. For the package
+    /// itself.
     fn _view(
         &self,
         dtype: &str,
@@ -142,10 +141,10 @@ impl Array {
             Some(strides) => Layout { dtype, shape, strides },
         };
         let view = Self::strided(&self.open, bytes, layout);
-        // The layout is within the bytes if a tensor of it can be exported.
+        // The export fails if the layout exceeds the bytes.
         let tensor: *mut ManagedTensor =
             view.bytes.clone().into_dlpack_as(view.layout.clone()).map_err(raise)?;
-        // SAFETY: the tensor has just been created and has no other owner.
+        // SAFETY: the tensor was just created and has no other owner.
         unsafe { give_back(tensor) };
         Ok(view)
     }
@@ -174,7 +173,7 @@ impl Array {
         Self::numpy(slf)?.call_method0("item")
     }
 
-    /// Returns whether the only element is not zero, as NumPy does.
+    /// Returns whether the only element is nonzero, as NumPy does.
     fn __bool__(slf: &Bound<'_, Self>) -> PyResult<bool> {
         let array = slf.get();
         if array.len() != 1 {
@@ -198,7 +197,7 @@ impl Array {
         slf.py().get_type::<PyInt>().call1((number,))
     }
 
-    /// Returns the element of an array of integers that has no dimensions.
+    /// Returns the element of an integer array without dimensions.
     fn __index__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let Layout { dtype, shape, .. } = &slf.get().layout;
         if !(shape.is_empty() && matches!(dtype.code, 0 | 1)) {
@@ -211,8 +210,8 @@ impl Array {
         Self::item(slf)
     }
 
-    /// Waits for the elements and compares them on the host by NumPy. Python's default `==` would
-    /// compare identities, so that no result would equal a number.
+    /// Waits for the elements and compares them on the host by NumPy. Python's default `==` compares
+    /// identities, so no result would equal a number.
     fn __richcmp__<'py>(
         slf: &Bound<'py, Self>,
         other: &Bound<'py, PyAny>,
@@ -230,7 +229,7 @@ impl Array {
     ) -> PyResult<Bound<'py, PyAny>> {
         if copy == Some(false) {
             return Err(PyValueError::new_err(
-                "the array is on a device; the host has it by a copy alone; leave `copy` out",
+                "the array is on a device; the host needs a copy of it; leave `copy` out",
             ));
         }
         let array = Self::numpy(slf)?;
@@ -252,8 +251,8 @@ impl Array {
         (device_type, device_id)
     }
 
-    /// Returns a DLPack capsule of the array. `stream` is the consumer's, which is made to wait for the
-    /// elements: a handle, 1 or `None` for the default stream, or −1 not to wait.
+    /// Returns a DLPack capsule of the array and makes the consumer's `stream` wait for the elements.
+    /// `stream` is a handle, 1 or `None` for the default stream, or -1 not to wait.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
         &self,
@@ -265,12 +264,13 @@ impl Array {
     ) -> PyResult<Bound<'py, PyAny>> {
         let here = self.__dlpack_device__();
         let asked = match dl_device.filter(|wanted| *wanted != here) {
-            Some(wanted) => Some(format!("device {wanted:?} is asked for")),
-            None => (copy == Some(true)).then(|| "a copy is asked for".to_owned()),
+            Some(wanted) => Some(format!("device {wanted:?} is requested")),
+            None => (copy == Some(true)).then(|| "a copy is requested".to_owned()),
         };
         if let Some(asked) = asked {
             return Err(PyBufferError::new_err(format!(
-                "{asked}; the array is lent as it is, on device {here:?}; use `numpy()` for a copy on the host"
+                "{asked}; the array is exported without a copy, on device {here:?}; use `numpy()` for a \
+                 copy on the host"
             )));
         }
         match stream.unwrap_or(0) {
@@ -278,7 +278,7 @@ impl Array {
             handle @ 0.. => self.precede(py, handle.cast_unsigned())?,
             handle => {
                 return Err(PyValueError::new_err(format!(
-                    "stream {handle}; give a handle, which is 0 or more, or -1 not to wait"
+                    "stream {handle} is not a handle; give 0 or more, or -1 not to wait"
                 )));
             }
         }
@@ -290,7 +290,7 @@ impl Array {
         }
     }
 
-    /// The array's CUDA array interface. The elements are synchronised with the default stream.
+    /// The array's CUDA array interface. The default stream waits for the elements.
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let Layout { dtype, shape, strides } = &self.layout;
@@ -302,8 +302,8 @@ impl Array {
             _ => return Err(PyAttributeError::new_err("the interface has no bfloat16; use DLPack")),
         };
         if self.open.device.info().simulated {
-            let reason =
-                "the array is in the simulator's memory, which no other library reads; use `numpy()`";
+            let reason = "the array is in the simulator's memory, which other libraries cannot read; \
+                          use `numpy()`";
             return Err(PyAttributeError::new_err(reason));
         }
         self.precede(py, 0)?;
@@ -335,7 +335,8 @@ impl Array {
     }
 
     fn precede(&self, py: Python<'_>, handle: usize) -> PyResult<()> {
-        // SAFETY: see `kernels::stream`.
+        // SAFETY: the handle is that of the default stream, or of the stream that the consumer passed to
+        // `__dlpack__` and keeps alive during the call.
         let stream = unsafe { crate::kernels::stream(&self.open, handle) }?;
         py.detach(|| stream.wait_for_elements(&self.bytes)).map_err(raise)
     }
@@ -344,9 +345,9 @@ impl Array {
 /// Returns a tensor to its owner by calling its deleter.
 ///
 /// # Safety
-/// The tensor must be alive, and must not be used after this by anyone.
+/// The tensor must be alive and must not be used afterwards.
 unsafe fn give_back<M: Tensor>(tensor: *mut M) {
-    // SAFETY: the caller's contract.
+    // SAFETY: by this function's contract, the tensor is alive, and nothing uses it afterwards.
     unsafe {
         if let Some(deleter) = (*tensor).deleter() {
             deleter(tensor);
@@ -354,12 +355,11 @@ unsafe fn give_back<M: Tensor>(tensor: *mut M) {
     }
 }
 
-/// Creates a capsule that releases its tensor when it is destroyed, unless a consumer has taken the
-/// tensor.
+/// Creates a capsule that releases its tensor on destruction unless a consumer has taken the tensor.
 fn capsule<M: Tensor>(py: Python<'_>, tensor: *mut M) -> PyResult<Bound<'_, PyAny>> {
     unsafe extern "C" fn destroy<M: Tensor>(capsule: *mut ffi::PyObject) {
-        // SAFETY: Python calls this once, with the capsule; a consumer that takes the tensor renames the
-        // capsule.
+        // SAFETY: Python calls this once, with the capsule. A consumer that takes the tensor renames the
+        // capsule, so that the name no longer matches.
         unsafe {
             if ffi::PyCapsule_IsValid(capsule, M::NAME.as_ptr()) == 1 {
                 give_back(ffi::PyCapsule_GetPointer(capsule, M::NAME.as_ptr()).cast::<M>());

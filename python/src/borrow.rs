@@ -1,5 +1,4 @@
-//! Arrays of other libraries: those in device memory are borrowed, those on the host are copied to a
-//! device once.
+//! Arrays of other libraries: device memory is borrowed, host memory is copied to a device once.
 
 use std::{ffi::CStr, slice, sync::Arc};
 
@@ -22,7 +21,6 @@ use crate::{
     kernels::stream,
 };
 
-/// One of the two forms of DLPack tensors.
 pub(crate) trait Tensor: Managed {
     /// The name of a capsule with a tensor.
     const NAME: &'static CStr;
@@ -41,7 +39,7 @@ impl Tensor for ManagedTensor {
     const USED: &'static CStr = c"used_dltensor";
 
     unsafe fn description<'a>(tensor: *const Self) -> PyResult<&'a dlpack::Tensor> {
-        // SAFETY: the caller's contract.
+        // SAFETY: by this function's contract, `tensor` is valid for `'a`.
         Ok(unsafe { &(*tensor).dl_tensor })
     }
 }
@@ -51,20 +49,21 @@ impl Tensor for ManagedTensorVersioned {
     const USED: &'static CStr = c"used_dltensor_versioned";
 
     unsafe fn description<'a>(tensor: *const Self) -> PyResult<&'a dlpack::Tensor> {
-        // SAFETY: the version is at the same offset in every version; the caller's contract.
+        // SAFETY: `tensor` is valid, and every DLPack version has its number at the same offset.
         let [major, minor] = unsafe { (*tensor).version };
         if major != dlpack::MAJOR {
             return Err(PyValueError::new_err(format!(
-                "a tensor of DLPack's version {major}.{minor}; it must be {}; give it by `max_version`",
+                "the tensor has DLPack version {major}.{minor}; it must be {}; request it by \
+                 `max_version`",
                 dlpack::MAJOR
             )));
         }
-        // SAFETY: this version has the layout of the struct; the caller's contract.
+        // SAFETY: `tensor` is valid by this function's contract; this version has the struct's layout.
         Ok(unsafe { &(*tensor).dl_tensor })
     }
 }
 
-/// Takes the tensor of a DLPack capsule. It is returned to its owner when the array and all of its
+/// Takes the tensor out of a DLPack capsule. The tensor's deleter is called when the array and its
 /// reductions have been dropped.
 #[pyfunction]
 pub(crate) fn borrow_dlpack(device: &Device, capsule: &Bound<'_, PyAny>) -> PyResult<Array> {
@@ -74,7 +73,8 @@ pub(crate) fn borrow_dlpack(device: &Device, capsule: &Bound<'_, PyAny>) -> PyRe
     };
     taken.unwrap_or_else(|| {
         let reason =
-            "`__dlpack__` has given no tensor that is still to be taken; it must give a new one";
+            "`__dlpack__` returned a capsule without a tensor, or one that was consumed before; it must \
+             return a new one";
         Err(PyTypeError::new_err(reason))
     })
 }
@@ -89,7 +89,7 @@ fn take<M: Tensor>(open: &Arc<Open>, capsule: &Bound<'_, PyAny>) -> Option<PyRes
         // SAFETY: the capsule has this name.
         let tensor =
             unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), M::NAME.as_ptr()) }.cast::<M>();
-        // SAFETY: a capsule of this name has such a tensor, which lives until it is taken below.
+        // SAFETY: a capsule named `M::NAME` holds an `M`, which lives until it is taken below.
         let description = unsafe { M::description(tensor) }?;
         let dtype = description.dtype;
         elements::require(dtype)?;
@@ -97,15 +97,16 @@ fn take<M: Tensor>(open: &Arc<Open>, capsule: &Bound<'_, PyAny>) -> Option<PyRes
             dtype,
             T => {
                 // SAFETY:
-                // - The tensor is ours: no other thread runs Python code meanwhile that could take it
-                //   from the capsule, and the capsule is renamed below, so that none can take it later.
-                // - Its deleter may be called on any thread, as DLPack requires; Python's libraries
-                //   acquire the GIL in it, which no thread holds that waits for one of ours.
-                // - The elements are valid until then. By the protocol their writes precede the work
-                //   enqueued on the stream that `__dlpack__` was given, which is the one that reductions
-                //   are enqueued on; later writes of the owner are enqueued after them. Gaps between a
-                //   tensor's elements are not read by a reduction; `Array::numpy` copies them and leaves
-                //   them out.
+                // - The tensor belongs to this call: no other thread runs Python code meanwhile, so none
+                //   takes the tensor out of the capsule, and the capsule is renamed below.
+                // - The deleter may be called on any thread, as DLPack requires. Deleters of Python
+                //   libraries acquire the GIL; no thread holds it while waiting for a thread of this
+                //   library.
+                // - The elements are valid until the deleter is called. By the protocol, earlier writes
+                //   precede the work enqueued on the stream given to `__dlpack__`, and reductions are
+                //   enqueued on that stream; the owner enqueues later writes after them. Reductions do
+                //   not read the gaps between elements; `Array::numpy` copies the gaps and discards
+                //   them.
                 unsafe { Buffer::<T>::from_dlpack_strided(&open.device, tensor) }
                     .and_then(|(buffer, layout)| Ok((buffer.cast::<u8>()?, layout)))
             },
@@ -119,11 +120,11 @@ fn take<M: Tensor>(open: &Arc<Open>, capsule: &Bound<'_, PyAny>) -> Option<PyRes
     Some(taken())
 }
 
-/// Borrows another library's tensor, given the address of its first element and the strides in elements.
-/// Returns `None` for a tensor that cannot be borrowed like this; the caller can report the reason.
+/// Borrows another library's tensor, given the address of its first element and its strides in elements.
+/// Returns `None` for a tensor that cannot be borrowed this way; the caller reports the reason.
 ///
-/// The package's Python files pass only tensors that are known to be on this device and ordered on the
-/// stream that reduces them.
+/// The package's Python files pass only tensors that are on this device and whose writes are ordered on
+/// the stream of the reduction.
 #[pyfunction]
 pub(crate) fn borrow_tensor(
     device: &Device,
@@ -143,7 +144,7 @@ pub(crate) fn borrow_tensor(
         return Ok(None);
     };
     // SAFETY:
-    // - The elements live as long as their owner, which is kept.
+    // - The elements live as long as their owner, which the buffer keeps.
     // - The package's Python files have just queried the owner for these values, on this device; earlier
     //   writes precede the reduction on its stream, and later writes are enqueued after it.
     // - `Py` may be dropped on any thread: without the GIL the release is deferred.
@@ -151,23 +152,23 @@ pub(crate) fn borrow_tensor(
     Ok(Some(Array::strided(open, bytes.map_err(raise)?, layout)))
 }
 
-/// The contents of an array interface, of an array on a device or on the host.
+/// A parsed array interface, of device or host memory.
 struct Interface {
     layout: Layout,
     address: usize,
-    /// The distance from the first element to the end of the last.
     bytes: usize,
 }
 
 impl Interface {
-    /// Parses the interface. For an array that cannot be reduced as it is, the error says what to do.
+    /// Parses an interface. `dtype` replaces its `typestr`, if given.
     fn read(interface: &Bound<'_, PyDict>, dtype: Option<&str>) -> PyResult<Self> {
         let lacks =
-            |key: &str| PyTypeError::new_err(format!("an array interface without `{key}`; give one"));
+            |key: &str| PyTypeError::new_err(format!("the array interface has no `{key}`; add one"));
         let get = |key: &str| interface.get_item(key)?.ok_or_else(|| lacks(key));
         if interface.get_item("mask")?.is_some_and(|mask| !mask.is_none()) {
-            let reason = "an array interface with a mask; masks are not looked at; put a number that \
-                          changes nothing where it masks, and give the array without it";
+            let reason = "the array interface has a mask; masks are not supported; replace the masked \
+                          elements by a number that changes nothing, and give the array without the \
+                          mask";
             return Err(PyValueError::new_err(reason));
         }
         let dtype = match dtype {
@@ -184,7 +185,7 @@ impl Interface {
         let bytes = layout.bytes().ok_or_else(|| {
             let shape = elements::tuple(&layout.shape);
             PyValueError::new_err(format!(
-                "an array of the shape {shape}; give one that fits into memory"
+                "an array of the shape {shape} does not fit into memory; give a smaller one"
             ))
         })?;
         let (address, _): (usize, bool) = get("data")?.extract()?;
@@ -192,7 +193,8 @@ impl Interface {
     }
 }
 
-/// Replaces C-contiguous strides by strides in bytes, for dimensions of more than one element.
+/// Sets the strides of a C-contiguous layout from strides in bytes. Dimensions of one element keep their
+/// strides.
 fn take_steps(layout: &mut Layout, bytes: &[isize]) -> PyResult<()> {
     let Layout { dtype, shape, strides } = layout;
     if shape.contains(&0) {
@@ -213,13 +215,13 @@ fn take_steps(layout: &mut Layout, bytes: &[isize]) -> PyResult<()> {
     }
     let (shape, bytes) = (elements::tuple(shape), elements::tuple(bytes));
     Err(PyValueError::new_err(format!(
-        "an array of the shape {shape} whose strides are {bytes} bytes; they must be multiples of {size} above \
-         zero, one for each dimension; call `ascontiguousarray` first"
+        "an array of the shape {shape} has strides of {bytes} bytes; they must be multiples of {size} \
+         above zero, one for each dimension; call `ascontiguousarray` first"
     )))
 }
 
-/// Borrows an object by its `__cuda_array_interface__`, which is passed in as well. Work enqueued on the
-/// stream `handle` from now on waits for the array's elements.
+/// Borrows the memory of an object by its `__cuda_array_interface__`, which the caller passes as
+/// `interface`. From now on, work enqueued on the stream `handle` waits for the elements.
 #[pyfunction]
 pub(crate) fn borrow_cuda_array(
     py: Python<'_>,
@@ -235,14 +237,14 @@ pub(crate) fn borrow_cuda_array(
     if let Some(theirs) = theirs {
         let theirs: usize = theirs.extract()?;
         if theirs != handle {
-            // SAFETY: see `kernels::stream`; the owner keeps its stream alive.
+            // SAFETY: as `kernels::stream` requires, the owner keeps its stream alive.
             let (ours, theirs) = unsafe { (stream(open, handle)?, stream(open, theirs)?) };
             py.detach(|| ours.wait_for(&theirs)).map_err(raise)?;
         }
     }
     // SAFETY:
-    // - By the interface the elements live as long as their owner, which is kept.
-    // - Their writes precede the present end of the owner's stream, for which ours waits; if the
+    // - By the interface's contract the elements live as long as their owner, which the buffer keeps.
+    // - Their writes precede the present end of the owner's stream, for which this stream waits. If the
     //   interface names no stream, no wait is needed.
     // - `Py` may be dropped on any thread: without the GIL the release is deferred.
     let bytes = unsafe { Buffer::from_raw_parts(&open.device, address as u64, bytes, owner) };
@@ -256,9 +258,11 @@ fn require_memory(py: Python<'_>, open: &Open, address: usize, bytes: usize) -> 
     let reason = match py.detach(known).map_err(raise)? {
         Some(ordinal) if ordinal == ours => return Ok(()),
         Some(ordinal) => {
-            format!("it is on device {ordinal}, not {ours}; give its device, as by device=\"cuda:1\"")
+            format!(
+                "it is on device {ordinal}, not {ours}; give its device, for example device=\"cuda:1\""
+            )
         }
-        None => format!("its address {address:#x} is on no device; give an array in device memory"),
+        None => format!("its address {address:#x} is not on a device; give an array in device memory"),
     };
     Err(PyValueError::new_err(format!("an array by the CUDA array interface: {reason}")))
 }
@@ -276,7 +280,7 @@ pub(crate) fn upload(device: &Device, array: &Bound<'_, PyAny>, dtype: Option<&s
         &[]
     } else {
         // SAFETY:
-        // - NumPy's array has `bytes` bytes at the address, and is borrowed until this returns.
+        // - NumPy's array has `bytes` bytes at the address, and is borrowed until this function returns.
         // - Nothing writes them meanwhile: no other thread runs Python code until the copy has finished,
         //   and writing to a shared array without the GIL breaks NumPy's rules.
         unsafe { slice::from_raw_parts(std::ptr::with_exposed_provenance(address), bytes) }

@@ -1,4 +1,4 @@
-//! Open devices: each is opened once, with its reducer, for the life of the process.
+//! Open devices. Each is opened once, with its reducer, for the life of the process.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -11,7 +11,7 @@ use crate::error::raise;
 pub(crate) struct Open {
     pub(crate) device: warpfold::Device,
     pub(crate) reducer: Reducer,
-    /// The stream for arrays from the host, whose results are copied back.
+    /// Stream of reductions of host arrays, whose results are copied back.
     pub(crate) stream: Stream,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct Device(pub(crate) Arc<Open>);
 
 #[pymethods]
 impl Device {
-    /// Its name, such as `NVIDIA H200`.
+    /// The name, such as `NVIDIA H200`.
     #[getter]
     fn name(&self) -> &str {
         &self.0.device.info().name
@@ -33,19 +33,19 @@ impl Device {
         self.0.device.info().simulated
     }
 
-    /// Its number in this process, from 0.
+    /// The device number in this process, from 0.
     #[getter]
     fn ordinal(&self) -> u32 {
         self.0.device.info().ordinal
     }
 
-    /// Its compute capability, major and minor.
+    /// The compute capability: major and minor.
     #[getter]
     fn capability(&self) -> (u32, u32) {
         self.0.device.info().capability
     }
 
-    /// Bytes of its memory.
+    /// The size of the device memory in bytes.
     #[getter]
     fn memory(&self) -> u64 {
         self.0.device.info().memory_bytes
@@ -69,14 +69,14 @@ impl Device {
     }
 }
 
-/// The open devices, by the selections that opened them. None is ever closed: borrowed Python objects
-/// must not be released after the interpreter has exited.
+/// The open devices, by the selections that opened them. Devices are never closed: borrowed Python
+/// objects must not be released after the interpreter has exited.
 static OPENED: Mutex<Opened> = Mutex::new(Vec::new());
 
 type Opened = Vec<(Selection, Arc<Open>)>;
 
-/// Locks the table of open devices. A child made by `fork` does not wait for the lock, which a thread of
-/// its parent may have held.
+/// Locks the table of open devices. In a forked child, returns an error instead of waiting, because a
+/// thread of the parent may have held the lock at the fork.
 fn opened(name: &str) -> warpfold::Result<MutexGuard<'static, Opened>> {
     static PROCESS: ForkGuard = ForkGuard::new();
     if PROCESS.is_same_process() {
@@ -89,14 +89,14 @@ fn opened(name: &str) -> warpfold::Result<MutexGuard<'static, Opened>> {
     }
 }
 
-/// Opens a device by the name of a `Selection`, or returns the open one.
+/// Opens a device by the name of a `Selection`, or returns it if it is open.
 #[pyfunction]
 pub(crate) fn open(py: Python<'_>, name: &str) -> PyResult<Device> {
     let selection: Selection = match name.parse() {
         Ok(selection) => selection,
         Err(error) => return Err(pyo3::exceptions::PyValueError::new_err(format!("{error}"))),
     };
-    // Another thread that holds the lock may wait for the GIL.
+    // Releases the GIL first: the thread that holds the lock may be waiting for it.
     let opened = py.detach(|| {
         let mut opened = opened(name)?;
         if let Some((_, open)) = opened.iter().find(|(of, _)| *of == selection) {
@@ -123,7 +123,7 @@ pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<String>> {
     let gpus = || {
         let Ok(driver) = Driver::load() else { return Ok(0) };
         match driver.init().and_then(|()| driver.device_count()) {
-            // As in `Device::open`: the parent process may have some.
+            // A forked child gets this code from the driver even if there are GPUs; see `Device::open`.
             Err(error) if error.code == sys::CUDA_ERROR_NOT_INITIALIZED => {
                 Err(Error::Forked { device: driver.name().to_owned() })
             }

@@ -3,8 +3,8 @@
 use pyo3::{PyErr, PyResult, exceptions::PyTypeError, pyfunction};
 use warpfold::{bf16, dlpack::DataType, f16};
 
-/// Evaluates an expression with `$T` as the element type of a `DataType`, or `$other` for types that the
-/// library lacks. Booleans are bytes.
+/// Evaluates an expression with `$T` as the element type of a `DataType`, or `$other` for unsupported
+/// types. Booleans are bytes.
 macro_rules! by_type {
     ($dtype:expr, $T:ident => $value:expr, $other:expr) => {
         $crate::elements::by_type!(
@@ -25,7 +25,7 @@ macro_rules! by_type {
 }
 pub(crate) use by_type;
 
-/// Returns the type in memory: bytes for booleans.
+/// Returns the type of the elements in memory: bytes for booleans.
 pub(crate) fn in_memory(dtype: DataType) -> DataType {
     if dtype == DataType::BOOL { DataType::of::<u8>() } else { dtype }
 }
@@ -61,7 +61,6 @@ pub(crate) fn size(dtype: DataType) -> usize {
     usize::from(dtype.bits) / 8
 }
 
-/// Formats a shape or strides as Python writes a tuple.
 pub(crate) fn tuple<T: ToString>(numbers: &[T]) -> String {
     match numbers {
         [one] => format!("({},)", one.to_string()),
@@ -73,7 +72,7 @@ pub(crate) fn named(given: &str) -> PyResult<DataType> {
     all().into_iter().find(|dtype| name(*dtype) == given).ok_or_else(|| unknown(given))
 }
 
-/// Returns the type of an array-interface string, such as `<f4`.
+/// Parses the type string of an array interface, such as `<f4`.
 pub(crate) fn of_interface(given: &str) -> PyResult<DataType> {
     let parsed = || {
         let (order, rest) = given.split_at_checked(1)?;
@@ -86,7 +85,7 @@ pub(crate) fn of_interface(given: &str) -> PyResult<DataType> {
             _ => return None,
         };
         let bits = bytes.parse::<u8>().ok()?.checked_mul(8)?;
-        // A single byte has no order.
+        // A single byte has no byte order.
         let native = order == "|" || order == "=" || (order == "<") == cfg!(target_endian = "little");
         let dtype = DataType { code, bits, lanes: 1 };
         (native || bits == 8).then_some(dtype).filter(|dtype| all().contains(dtype))
@@ -94,7 +93,6 @@ pub(crate) fn of_interface(given: &str) -> PyResult<DataType> {
     parsed().ok_or_else(|| unknown(given))
 }
 
-/// Returns an error if the library lacks the type.
 pub(crate) fn require(dtype: DataType) -> PyResult<()> {
     if all().contains(&dtype) { Ok(()) } else { Err(unknown(&dtype.to_string())) }
 }
@@ -102,7 +100,7 @@ pub(crate) fn require(dtype: DataType) -> PyResult<()> {
 fn unknown(given: &str) -> PyErr {
     let known = all().map(name).join(", ");
     PyTypeError::new_err(format!(
-        "elements of type {given}; there are {known}, in this machine's order of bytes; convert them first, \
-         as by `astype` or `to`"
+        "elements of type {given} are not supported; there are {known}, in this machine's byte order; \
+         convert them first, for example by `astype` or `to`"
     ))
 }

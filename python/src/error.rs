@@ -12,21 +12,21 @@ create_exception!(
     warpfold,
     Error,
     PyRuntimeError,
-    "What a device, its driver or a kernel has failed with. What a caller has given wrong is a `ValueError` \
-     or a `TypeError` instead."
+    "An error of a device, its driver or a kernel. Invalid arguments raise a `ValueError` or a \
+     `TypeError` instead."
 );
 
 create_exception!(
     warpfold,
     ViewError,
     PyValueError,
-    "Axes that the library's kernels do not take in place. For the package itself."
+    "An error for axes that the library's kernels cannot reduce in place. For the package itself."
 );
 
-/// Returns the message of an error, with advice in terms of the Python interface.
-fn in_pythons_words(error: &Cause) -> String {
+/// Formats an error with advice in terms of the Python interface.
+fn python_message(error: &Cause) -> String {
     match error {
-        // The source's message ends with the advice.
+        // The source's message ends with advice; this adds another choice.
         Cause::NoDriver { source } => format!("{source}, or give device=\"sim\""),
         Cause::Forked { device } => format!(
             "{device} was used before this process was forked; start processes by multiprocessing's \
@@ -41,7 +41,7 @@ fn in_pythons_words(error: &Cause) -> String {
 
 pub(crate) fn raise(error: Cause) -> PyErr {
     let mut cause = error.source().filter(|_| !matches!(error, Cause::NoDriver { .. }));
-    let mut line = in_pythons_words(&error);
+    let mut line = python_message(&error);
     while let Some(source) = cause {
         line = format!("{line}: {source}");
         cause = source.source();

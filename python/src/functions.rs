@@ -4,43 +4,55 @@
 
 use pyo3::prelude::*;
 
-use warpfold::internal::{Dtype, Nan, Op, OpKind, Written};
+use warpfold::{
+    dlpack::DataType,
+    internal::{Dtype, Form, Nan, Op, OpKind, Written},
+};
 
-use crate::kernels::Kernel;
+use crate::{
+    elements,
+    kernels::{Kernel, sum_type},
+};
 
-#[pyclass(frozen, get_all, module = "warpfold")]
+#[pyclass(frozen, module = "warpfold")]
 #[derive(Debug, Clone)]
 pub(crate) struct Function {
     /// The name: NumPy's, or PyTorch's if NumPy has none.
+    #[pyo3(get)]
     name: &'static str,
     /// A one-sentence description of the result.
+    #[pyo3(get)]
     summary: String,
     kernel: Kernel,
-    /// The post-processing of the operation's values: a name of `_finish.py`.
-    finish: &'static str,
-    /// The type of the results: a name of `_finish.py`.
+    /// The type of the results: that of a sum, of an element, of an index, a truth value or a float.
+    #[pyo3(get)]
     result: &'static str,
     /// The result of no elements, if there is one.
+    #[pyo3(get)]
     of_none: Option<f64>,
     /// True if it takes `ddof`.
+    #[pyo3(get)]
     ddof: bool,
     /// True if it returns two results.
+    #[pyo3(get)]
     pair: bool,
     /// True if it takes an initial value.
+    #[pyo3(get)]
     initial: bool,
 }
 
 impl Function {
-    /// Returns the function of an operation; `None` if Python has a separate function for each of its
-    /// values.
+    /// Returns the function of an operation; `None` if each of the operation's values has a function of
+    /// its own.
     fn of_operation(op: Op) -> Option<Self> {
         let name = op.function()?;
-        let (finish, result, of_nothing) = match op.written() {
-            Written::Sum => ("as_it_is", "sum", None),
-            Written::Element | Written::Ends => ("as_it_is", "same", None),
-            Written::Place => ("index", "index", None),
-            Written::Count => ("as_it_is", "index", None),
-            Written::Double => ("as_it_is", "float", Some(f64::NAN)),
+        let (form, result, of_nothing) = match op.written() {
+            Written::Sum => (Form::OUTPUT, "sum", None),
+            Written::Element => (Form::OUTPUT, "same", None),
+            Written::Ends => (Form::MIN_AND_MAX, "same", None),
+            Written::Place => (Form::INDEX, "index", None),
+            Written::Count => (Form::OUTPUT, "index", None),
+            Written::Double => (Form::FLOAT, "float", Some(f64::NAN)),
             Written::Moments => return None,
         };
         let value = |word: u64| match op.written() {
@@ -60,13 +72,12 @@ impl Function {
             }
         };
         if !op.kind.plain().takes(Dtype::I64) {
-            summary += " Of floats alone.";
+            summary += " For floats only.";
         }
         Some(Self {
             name,
             summary,
-            kernel: Kernel { name, kind: op.kind, nan: op.nan },
-            finish,
+            kernel: Kernel { name, kind: op.kind, nan: op.nan, form },
             result,
             of_none,
             ddof: false,
@@ -76,18 +87,82 @@ impl Function {
     }
 }
 
+impl Function {
+    /// Returns the kernel, with `ddof` if the function takes it.
+    pub(crate) fn kernel(&self, ddof: f64) -> Kernel {
+        let form = self.kernel.form;
+        Kernel { form: if self.ddof { form.with_ddof(ddof) } else { form }, ..self.kernel }
+    }
+
+    /// Returns the type of the values that the kernel writes, and the type of the results, which is
+    /// another for norms of integers that are sums. `unsigned_sums` says whether sums of unsigned
+    /// integers are unsigned.
+    pub(crate) fn types(
+        &self,
+        elements: DataType,
+        unsigned_sums: bool,
+        everywhere: bool,
+    ) -> PyResult<(DataType, DataType)> {
+        let op = self.kernel.op(elements, everywhere)?;
+        let float = match (elements.code, elements.bits) {
+            (2 | 4, 16) | (2, 32) => DataType::of::<f32>(),
+            _ => DataType::of::<f64>(),
+        };
+        // A sum below 2^63 has the same bits.
+        let is_signed =
+            elements == DataType::BOOL || !unsigned_sums && elements != DataType::of::<u64>();
+        let sum = match sum_type(elements) {
+            sum if sum == DataType::of::<u64>() && is_signed => DataType::of::<i64>(),
+            sum => sum,
+        };
+        let result = match self.result {
+            "sum" => sum,
+            "same" => elements,
+            "index" => DataType::of::<i64>(),
+            "bool" => DataType::BOOL,
+            _ => float,
+        };
+        Ok((if op.written() == Written::Sum { sum } else { result }, result))
+    }
+
+    /// Returns the type of the results, if the kernel writes it.
+    pub(crate) fn direct(&self, elements: DataType) -> Option<DataType> {
+        let (written, result) = self.types(elements, false, false).ok()?;
+        (written == result).then_some(result)
+    }
+
+    pub(crate) fn is_pair(&self) -> bool {
+        self.pair
+    }
+}
+
+/// Returns the type of the values that a function's kernel writes, and the type of the results.
+#[pyfunction]
+pub(crate) fn outcome(
+    function: &Function,
+    dtype: &str,
+    unsigned_sums: bool,
+    everywhere: bool,
+) -> PyResult<(String, String)> {
+    let (written, result) = function.types(elements::named(dtype)?, unsigned_sums, everywhere)?;
+    Ok((elements::name(written), elements::name(result)))
+}
+
 macro_rules! functions {
     ($(
-        $name:ident: $kind:ident $nan:ident, $finish:ident, $result:ident, $of_none:expr, $ddof:literal, $pair:literal;
+        $name:ident: $kind:ident $nan:ident, $form:ident, $result:ident, $of_none:expr, $ddof:literal, $pair:literal;
         $summary:literal;
     )*) => {
-        /// Returns the functions computed from operations' results.
         fn others() -> impl Iterator<Item = Function> {
             [$(Function {
                 name: stringify!($name),
                 summary: $summary.to_owned(),
-                kernel: Kernel { name: stringify!($name), kind: OpKind::$kind, nan: Nan::$nan },
-                finish: stringify!($finish),
+                kernel: Kernel {
+                    name: stringify!($name),
+                    kind: OpKind::$kind,
+                    nan: Nan::$nan,
+                    form: Form::$form,
+                },
                 result: stringify!($result),
                 of_none: Some($of_none),
                 ddof: $ddof,
@@ -100,32 +175,32 @@ macro_rules! functions {
 }
 
 functions! {
-    // name: kind, NaN, finish, result, of no elements, takes `ddof`, returns two results
-    var: MeanAndVariance Propagate, variance, float, f64::NAN, true, false;
+    // name: kind, NaN, form, result, of no elements, takes `ddof`, returns two results
+    var: MeanAndVariance Propagate, VARIANCE, float, f64::NAN, true, false;
         "The variance: the sum of the squared distances from the mean, over n - ddof.";
-    std: MeanAndVariance Propagate, deviation, float, f64::NAN, true, false;
+    std: MeanAndVariance Propagate, DEVIATION, float, f64::NAN, true, false;
         "The standard deviation: the root of the variance.";
-    var_mean: MeanAndVariance Propagate, variance_and_mean, float, f64::NAN, true, true;
+    var_mean: MeanAndVariance Propagate, VARIANCE_AND_MEAN, float, f64::NAN, true, true;
         "The variance and the mean, in one pass: a tuple.";
-    any: CountNonZero Propagate, any, bool, 0.0, false, false;
-        "Whether any element is not zero. NaN is not zero.";
-    all: CountNonZero Propagate, all, bool, 1.0, false, false;
-        "Whether all elements are not zero. NaN is not zero.";
-    max_norm: MinMax Propagate, magnitude, float, 0.0, false, false;
+    any: CountNonZero Propagate, ANY, bool, 0.0, false, false;
+        "True if any element is not zero. NaN is not zero.";
+    all: CountNonZero Propagate, ALL, bool, 1.0, false, false;
+        "True if no element is zero. NaN is not zero.";
+    max_norm: MinMax Propagate, MAGNITUDE, float, 0.0, false, false;
         "The maximum norm: the largest magnitude, or NaN if any element is NaN.";
-    nanmean: MeanAndVariance Skip, mean_of_spread, float, f64::NAN, false, false;
+    nanmean: MeanAndVariance Skip, MEAN, float, f64::NAN, false, false;
         "`mean` of the elements that are not NaN; NaN if all are.";
-    nanvar: MeanAndVariance Skip, variance, float, f64::NAN, false, false;
-        "The variance of the elements that are not NaN, as that of a whole population; NaN if all are.";
-    nanstd: MeanAndVariance Skip, deviation, float, f64::NAN, false, false;
-        "The standard deviation of the elements that are not NaN, as that of a whole population; NaN if all are.";
-    nanl1_norm: L1Norm Skip, as_it_is, float, 0.0, false, false;
+    nanvar: MeanAndVariance Skip, VARIANCE, float, f64::NAN, true, false;
+        "`var` of the elements that are not NaN; NaN if all are.";
+    nanstd: MeanAndVariance Skip, DEVIATION, float, f64::NAN, true, false;
+        "`std` of the elements that are not NaN; NaN if all are.";
+    nanl1_norm: L1Norm Skip, FLOAT, float, 0.0, false, false;
         "`l1_norm` of the elements that are not NaN; 0 if all are.";
-    nanmax_norm: MinMax Skip, magnitude_of_numbers, float, 0.0, false, false;
+    nanmax_norm: MinMax Skip, MAGNITUDE, float, 0.0, false, false;
         "`max_norm` of the elements that are not NaN; 0 if all are.";
 }
 
-/// Returns the row of every function.
+/// Returns a row for every function.
 #[pyfunction]
 pub(crate) fn functions() -> Vec<Function> {
     Op::all().filter_map(Function::of_operation).chain(others()).collect()

@@ -1,12 +1,12 @@
 //! The library's operations by name, on elements of any type.
 
-use std::ffi::c_void;
+use std::{ffi::c_void, sync::Arc};
 
 use pyo3::{exceptions::PyValueError, prelude::*};
 use warpfold::{
     Buffer, Outcome, Outputs, Plain, Stream,
     dlpack::{DataType, Layout},
-    internal::{Dtype, DynamicOp, Nan, Op, OpKind, Written, data_type, result_bytes},
+    internal::{Dtype, DynamicOp, Form, Nan, Op, OpKind, Written, data_type, result_bytes},
     op,
 };
 
@@ -15,15 +15,16 @@ use crate::{
     device::Open,
     elements::{self, by_type},
     error::raise,
+    functions::Function,
 };
 
-/// An operation of the library, by the name of its function.
-#[pyclass(frozen, eq, hash, module = "warpfold")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// An operation of the library for elements of any type, with the name of its function.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Kernel {
     pub(crate) name: &'static str,
     pub(crate) kind: OpKind,
     pub(crate) nan: Nan,
+    pub(crate) form: Form,
 }
 
 fn element_type(dtype: DataType) -> Dtype {
@@ -33,11 +34,12 @@ fn element_type(dtype: DataType) -> Dtype {
 }
 
 impl Kernel {
-    /// Returns the operation for elements of a type, or an error if it does not support them.
-    fn op(self, dtype: DataType, everywhere: bool) -> PyResult<Op> {
+    pub(crate) fn op(self, dtype: DataType, everywhere: bool) -> PyResult<Op> {
         let elements = element_type(dtype);
         let op = self.kind.plain().for_elements(elements);
         let op = if self.nan == Nan::Skip { op.skipping_nan(elements) } else { op };
+        // Norms that are computed as sums have the form of a sum.
+        let op = if op.written() == Written::Sum { op } else { Op { form: self.form, ..op } };
         let reason = if !op.takes(elements) {
             match elements.is_float() {
                 true => "only integers and truth values have bits",
@@ -51,24 +53,15 @@ impl Kernel {
         let (kernel, dtype) = (self.name, elements::name(dtype));
         Err(PyValueError::new_err(format!("{kernel} of {dtype} elements; {reason}")))
     }
-
-    fn left(self, dtype: DataType) -> (DataType, usize) {
-        let elements = element_type(dtype);
-        match self.kind.plain().for_elements(elements).written() {
-            Written::Sum => (data_type(elements.sum()), 1),
-            Written::Element => (elements::in_memory(dtype), 1),
-            Written::Ends => (elements::in_memory(dtype), 2),
-            // The index and, in the other 8 bytes, the element.
-            Written::Place => (DataType::of::<i64>(), 2),
-            Written::Count => (DataType::of::<i64>(), 1),
-            Written::Double => (DataType::of::<f64>(), 1),
-            Written::Moments => (DataType::of::<f64>(), 2),
-        }
-    }
 }
 
-/// Runs generic code with types of the sizes of an element and of a result. Code that only moves bytes
-/// is compiled once per size, not for each operation and type.
+/// Returns the type of sums of elements of a type.
+pub(crate) fn sum_type(dtype: DataType) -> DataType {
+    data_type(element_type(dtype).sum())
+}
+
+/// Expands generic code with types of the sizes of an element and of a result. Code that only moves
+/// bytes is compiled once per size, not once per operation and type.
 macro_rules! by_size {
     ($op:expr, $dtype:expr, |$W:ident, $R:ident| $body:expr) => {
         match $dtype.size() {
@@ -98,27 +91,29 @@ macro_rules! by_size {
 /// Returns an error for a stream that is being captured.
 ///
 /// # Safety
-/// Any other handle must be that of a stream of the device, in its primary context, which outlives the
-/// returned stream. Python callers hold the stream's object during their call, as the documentation of
-/// `stream` requires.
+/// Any other handle must be that of a stream in the device's primary context that outlives the returned
+/// stream. Python callers hold the stream's object during their call, as the documentation of `stream`
+/// requires.
 pub(crate) unsafe fn stream(open: &Open, handle: usize) -> PyResult<Stream> {
     let raw: *mut c_void = std::ptr::without_provenance_mut(handle);
-    // SAFETY: the caller's contract.
+    // SAFETY: by this function's contract, the handle is that of a stream that outlives the result.
     let stream = unsafe { Stream::from_raw(&open.device, raw, ()) };
     if stream.is_recording().map_err(raise)? {
         return Err(PyValueError::new_err(
-            "the stream is recording into a graph; it must not be; call before the recording or after it",
+            "the stream is recording into a graph, which is not allowed; call before the recording or \
+             after it",
         ));
     }
     Ok(stream)
 }
 
-/// Memory of another library for results: its address and owner.
-pub(crate) type Place = (u64, Py<PyAny>);
+/// Memory for results that another library has allocated: its device address, and its owner if the
+/// launch must keep the memory alive.
+pub(crate) type Place = (u64, Option<Py<PyAny>>);
 
 struct Launch<'a> {
     open: &'a Open,
-    /// The caller's stream; the device's own if `None`.
+    /// The caller's stream, or `None` for the stream of host arrays.
     stream: Option<&'a Stream>,
     bytes: &'a Buffer<u8>,
     place: Option<Place>,
@@ -133,10 +128,10 @@ impl Launch<'_> {
         match self.place.take() {
             None => self.open.device.outputs(len),
             // SAFETY:
-            // - The package's Python files have allocated as much as `outcome` has returned, on this
-            //   device, for the work of this stream, and nothing else uses the memory yet.
-            // - The owner is kept, and nothing writes to memory that its library has handed out before
-            //   it is read.
+            // - The memory has room for the values that `outcome` states, on this device and for work of
+            //   this stream; nothing else uses it yet.
+            // - The buffer keeps the owner, or the owner frees the memory for later work of this stream
+            //   only. The owner's library does not write to the memory before the results are read.
             Some((address, owner)) => unsafe {
                 Outputs::from_raw_parts(&self.open.device, address, len, owner)
             },
@@ -146,22 +141,82 @@ impl Launch<'_> {
 
 struct Along<'a> {
     launch: Launch<'a>,
-    axes: Axes,
+    axes: &'a Axes,
 }
 
 impl Along<'_> {
     fn reduce<T: Plain, R: Plain>(self, op: DynamicOp<R>) -> warpfold::Result<Buffer<u8>> {
         let Self { mut launch, axes: Axes { lens, strides, reduced } } = self;
         let buffer = launch.bytes.cast::<T>()?;
-        let along = buffer.view_strided(0, &lens, &strides)?.along(&reduced)?;
+        let along = buffer.view_strided(0, lens, strides)?.along(reduced)?;
         let mut outputs = launch.outputs(along.count())?;
         launch.open.reducer.on(launch.stream()).reduce_into(op, along, &mut outputs)?;
         Ok(outputs.into_bytes())
     }
 }
 
-/// The axes of an array, merged as far as possible: adjacent axes that are both reduced or both kept are
-/// one if their elements have one stride. A view has at most eight.
+/// A reduction along axes, prepared for all arrays of one layout.
+pub(crate) struct Prepared {
+    open: Arc<Open>,
+    op: Op,
+    elements: Dtype,
+    axes: Axes,
+    bytes: usize,
+}
+
+impl Prepared {
+    /// Returns `None` if the element type has no such operation, or if the layout exceeds any memory.
+    pub(crate) fn new(
+        open: Arc<Open>,
+        kernel: Kernel,
+        layout: &Layout,
+        reduced: &[usize],
+    ) -> Option<Self> {
+        let (op, bytes) = (kernel.op(layout.dtype, false).ok()?, layout.bytes()?);
+        let (elements, axes) = (element_type(layout.dtype), Axes::new(layout, reduced));
+        Some(Self { open, op, elements, axes, bytes })
+    }
+
+    /// Enqueues the reduction of the elements at an address on the stream of a handle, with the results
+    /// at `output`. Keeps the elements' owner until the reduction has finished. Returns whether the
+    /// library's kernels can read these axes in place.
+    ///
+    /// # Safety
+    /// - The contract of [`stream`] holds for `handle`.
+    /// - The elements are at the address, a multiple of their size, on the device, until the owner is
+    ///   dropped.
+    /// - `output`, a multiple of 8, has room for the values of every result, on the device. After that
+    ///   memory is freed, only later work of the stream uses it.
+    pub(crate) unsafe fn enqueue(
+        &self,
+        py: Python<'_>,
+        handle: usize,
+        (address, owner): (u64, Py<PyAny>),
+        output: u64,
+    ) -> PyResult<bool> {
+        let Self { open, op, elements, axes, bytes } = self;
+        // SAFETY: this function's contract includes that of `stream`.
+        let stream = unsafe { stream(open, handle)? };
+        let reduced = py.detach(|| {
+            // SAFETY: by this function's contract, the elements stay valid until the owner is dropped.
+            let bytes = unsafe { Buffer::from_raw_parts(&open.device, address, *bytes, owner) }?;
+            let place = Some((output, None));
+            let launch = Launch { open, stream: Some(&stream), bytes: &bytes, place };
+            by_size!(*op, *elements, |T, R| {
+                let op = DynamicOp::<R>::new(*op, *elements);
+                Along { launch, axes }.reduce::<T, R>(op)
+            })
+        });
+        match reduced {
+            Ok(_) => Ok(true),
+            Err(warpfold::Error::View { .. }) => Ok(false),
+            Err(error) => Err(raise(error)),
+        }
+    }
+}
+
+/// The axes of an array. Adjacent axes that are both reduced or both kept are merged if a single stride
+/// describes them, because a view has at most eight axes.
 struct Axes {
     lens: Vec<usize>,
     strides: Vec<isize>,
@@ -169,7 +224,6 @@ struct Axes {
 }
 
 impl Axes {
-    /// Merges the axes of an array that is reduced along `along`.
     fn new(layout: &Layout, along: &[usize]) -> Self {
         let mut axes: Vec<(usize, usize, bool)> = Vec::new();
         for (axis, (&len, &stride)) in layout.shape.iter().zip(&layout.strides).enumerate() {
@@ -186,7 +240,7 @@ impl Axes {
             axes.push((1, 1, true));
         }
         let reduced = (0..axes.len()).filter(|&axis| axes[axis].2).collect();
-        // Elements in memory are less than 2^63 apart.
+        // Strides fit: elements in memory are less than 2^63 apart.
         let strides = axes.iter().map(|&(_, stride, _)| stride.cast_signed()).collect();
         Self { lens: axes.iter().map(|&(len, ..)| len).collect(), strides, reduced }
     }
@@ -202,8 +256,7 @@ impl Segmented<'_> {
         let Self { mut launch, offsets } = self;
         let reducer = &launch.open.reducer;
         let buffer = launch.bytes.cast::<T>()?;
-        // A kernel checks the offsets on a stream of the reducer, and the host waits for it: their
-        // writes must have finished.
+        // The reducer checks the offsets on a stream of its own, so their writes must have finished.
         launch.stream().synchronize()?;
         let bytes = &offsets.bytes;
         let segments = match (offsets.layout.dtype.code, offsets.layout.dtype.bits) {
@@ -218,31 +271,16 @@ impl Segmented<'_> {
     }
 }
 
-/// Returns what an operation leaves for results of elements of a type: the type of the values, their
-/// number per result, and the minimum number that result memory must have room for, which must be 8-byte
-/// aligned.
+/// Reduces an array along some axes by a function with its `ddof`, and returns the values that the
+/// kernel writes, contiguous in the order of the other axes. They are written to `place`, if given: a
+/// device address and its owner, with as much memory as [`outcome`](crate::functions::outcome) states.
+/// Without `stream`, the reduction is enqueued on the stream of host arrays. Does not wait for the
+/// result.
 #[pyfunction]
-pub(crate) fn outcome(
-    kernel: &Kernel,
-    dtype: &str,
-    everywhere: bool,
-) -> PyResult<(String, usize, usize)> {
-    let dtype = elements::named(dtype)?;
-    kernel.op(dtype, everywhere)?;
-    let (left, step) = kernel.left(dtype);
-    let least = Outputs::<u8>::bytes_of(0) as usize / elements::size(left);
-    Ok((elements::name(left), step, least))
-}
-
-/// Reduces an array along some axes and returns the values that the operation leaves, contiguous in the
-/// order of the other axes. They are written to `place`, if given: a device address and its owner, with
-/// as much memory as [`outcome`] says. Without `stream`, an array from the host is reduced on a stream
-/// of the package. Does not wait for the result.
-#[pyfunction]
-#[pyo3(signature = (kernel, array, axes, everywhere, stream=None, place=None))]
+#[pyo3(signature = (operation, array, axes, everywhere, stream=None, place=None))]
 pub(crate) fn reduce(
     py: Python<'_>,
-    kernel: &Kernel,
+    operation: (PyRef<'_, Function>, f64),
     array: &Array,
     axes: Vec<usize>,
     everywhere: bool,
@@ -250,16 +288,16 @@ pub(crate) fn reduce(
     place: Option<Place>,
 ) -> PyResult<Array> {
     let pieces = Pieces::Along(Axes::new(&array.layout, &axes));
-    run(py, *kernel, array, pieces, Target { everywhere, stream, place })
+    run(py, (&operation.0, operation.1), array, pieces, Target { everywhere, stream, place })
 }
 
-/// Reduces the segments of a one-dimensional array that offsets describe, as [`reduce`] does. Waits for
+/// Reduces the segments of a one-dimensional array that `offsets` describes, like [`reduce`]. Waits for
 /// the offsets.
 #[pyfunction]
-#[pyo3(signature = (kernel, array, offsets, everywhere, stream=None, place=None))]
+#[pyo3(signature = (operation, array, offsets, everywhere, stream=None, place=None))]
 pub(crate) fn reduce_segments(
     py: Python<'_>,
-    kernel: &Kernel,
+    operation: (PyRef<'_, Function>, f64),
     array: &Array,
     offsets: &Array,
     everywhere: bool,
@@ -283,7 +321,7 @@ pub(crate) fn reduce_segments(
         )));
     }
     let pieces = Pieces::Segments(offsets);
-    run(py, *kernel, array, pieces, Target { everywhere, stream, place })
+    run(py, (&operation.0, operation.1), array, pieces, Target { everywhere, stream, place })
 }
 
 enum Pieces<'a> {
@@ -297,36 +335,36 @@ struct Target {
     place: Option<Place>,
 }
 
-/// Enqueues an operation without the GIL, because kernels may have to be loaded.
+/// Enqueues an operation. Releases the GIL, because kernels may have to be loaded.
 fn run(
     py: Python<'_>,
-    kernel: Kernel,
+    (function, ddof): (&Function, f64),
     array: &Array,
     pieces: Pieces<'_>,
     target: Target,
 ) -> PyResult<Array> {
     let Array { open, bytes, layout: Layout { dtype, .. } } = array;
     let Target { everywhere, stream: handle, place } = target;
-    // SAFETY: see `stream`; the caller keeps the stream alive.
+    // SAFETY: the Python caller keeps the stream alive during its call, as `stream` requires.
     let stream = handle.map(|handle| unsafe { stream(open, handle) }).transpose()?;
-    let (op, elements) = (kernel.op(*dtype, everywhere)?, element_type(*dtype));
+    let (op, elements) = (function.kernel(ddof).op(*dtype, everywhere)?, element_type(*dtype));
+    let (written, _) = function.types(*dtype, false, everywhere)?;
     let reduced = py.detach(|| {
         let launch = Launch { open, stream: stream.as_ref(), bytes, place };
         by_size!(op, elements, |T, R| {
             let op = DynamicOp::<R>::new(op, elements);
             match pieces {
-                Pieces::Along(axes) => Along { launch, axes }.reduce::<T, R>(op),
+                Pieces::Along(axes) => Along { launch, axes: &axes }.reduce::<T, R>(op),
                 Pieces::Segments(offsets) => Segmented { launch, offsets }.reduce::<T, R>(op),
             }
         })
     });
     let bytes = reduced.map_err(raise)?;
-    let (left, _) = kernel.left(*dtype);
-    let len = bytes.len() / elements::size(left);
-    Ok(Array::new(open, bytes, left, vec![len]))
+    let len = bytes.len() / elements::size(written);
+    Ok(Array::new(open, bytes, written, vec![len]))
 }
 
-/// Returns a bound of the error of the sum of an array's elements, or of their squares, relative to the
+/// Returns a bound on the error of the sum of an array's elements, or of their squares, relative to the
 /// sum of the terms' magnitudes.
 #[pyfunction]
 pub(crate) fn error_bound(py: Python<'_>, array: &Array, of_squares: bool) -> PyResult<f64> {

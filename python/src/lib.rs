@@ -8,6 +8,7 @@ mod elements;
 mod error;
 mod functions;
 mod kernels;
+mod torch;
 mod within;
 
 use pyo3::prelude::*;
@@ -25,9 +26,15 @@ mod _native {
     #[pymodule_export]
     use super::error::{Error, ViewError};
     #[pymodule_export]
-    use super::functions::functions;
+    use super::functions::{functions, outcome};
     #[pymodule_export]
-    use super::kernels::{error_bound, outcome, reduce, reduce_segments};
+    use super::kernels::{error_bound, reduce, reduce_segments};
+    #[pymodule_export]
+    use super::torch::reduce_tensor;
     #[pymodule_export]
     use super::within::reduce_within;
+
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
 }

@@ -22,14 +22,15 @@ use crate::{
 
 /// An element type whose interval ends can be given as Python numbers.
 trait Ends: Element {
-    /// Returns the lower end. An integer out of the type's range becomes an open end, or one above all
-    /// elements.
+    /// Returns the lower end. An integer below the type's range sets no bound; an integer above the
+    /// range excludes all elements.
     fn low(number: &Bound<'_, PyAny>) -> PyResult<End<Self>>;
-    /// Returns the upper end, likewise.
+    /// Returns the upper end. An integer above the type's range sets no bound; an integer below the
+    /// range excludes all elements.
     fn high(number: &Bound<'_, PyAny>) -> PyResult<End<Self>>;
 }
 
-/// Returns a Python integer, clamped to `i128`.
+/// Extracts a Python integer, clamped to `i128`.
 fn wide(number: &Bound<'_, PyAny>) -> PyResult<i128> {
     match number.extract::<i128>() {
         Err(error) if error.is_instance_of::<PyOverflowError>(number.py()) => {
@@ -62,7 +63,7 @@ integers!(i8 u8 i16 u16 i32 u32 i64 u64);
 macro_rules! floats {
     ($($ty:ty: $of:expr;)*) => {$(
         impl Ends for $ty {
-            /// Rounds to the type, as NumPy does for comparisons of arrays with numbers.
+            /// Rounds to the type, as NumPy does when it compares arrays with numbers.
             fn low(number: &Bound<'_, PyAny>) -> PyResult<End<Self>> {
                 let of: fn(f64) -> Self = $of;
                 Ok(End::Included(of(number.extract()?)))
@@ -82,7 +83,6 @@ floats! {
     f64: |number| number;
 }
 
-/// Returns one end of an interval, unbounded if there is no number.
 fn end<T: Ends>(
     which: &str,
     number: Option<&Bound<'_, PyAny>>,
@@ -99,9 +99,9 @@ fn end<T: Ends>(
     })
 }
 
-/// Counts and adds up all elements of an array that are neither below `low` nor above `high`; `None` is
-/// no bound, and `everywhere` selects a sum with the same bits on any device. Returns four values of 8
-/// bytes: the count, the sum in two words, and the mean. They are written to `place`, if given, as in
+/// Counts and sums the elements of an array that are neither below `low` nor above `high`; `None` means
+/// no bound, and `everywhere` selects a sum with the same bits on any device. Returns four 8-byte
+/// values: the count, the sum in two words, and the mean. They are written to `place`, if given, as in
 /// [`reduce`](crate::kernels::reduce). Does not wait for the result.
 #[pyfunction]
 #[pyo3(signature = (array, low, high, everywhere, stream=None, place=None))]
@@ -116,7 +116,7 @@ pub(crate) fn reduce_within(
 ) -> PyResult<Array> {
     require_compact(&array.layout)?;
     let Array { open, bytes, layout: Layout { dtype, .. } } = array;
-    // SAFETY: see `kernels::stream`; the caller keeps the stream alive.
+    // SAFETY: the Python caller keeps the stream alive during its call, as `kernels::stream` requires.
     let given = stream.map(|handle| unsafe { kernels::stream(open, handle) }).transpose()?;
     let stream = given.as_ref().unwrap_or(&open.stream);
     let left = by_type!(
@@ -131,7 +131,7 @@ pub(crate) fn reduce_within(
     Ok(Array::new(open, left.map_err(raise)?, DataType::of::<i64>(), vec![4]))
 }
 
-/// Enqueues the reduction without the GIL, because a kernel may have to be loaded.
+/// Enqueues the reduction. The GIL is released meanwhile, because kernels may have to be loaded.
 fn within<T: Element>(
     open: &Open,
     stream: &Stream,
@@ -143,7 +143,7 @@ fn within<T: Element>(
     let buffer = bytes.cast::<T>()?;
     let mut output: Output<Within<T::Sum>> = match place {
         None => open.device.output()?,
-        // SAFETY: as for the outputs of `kernels`: the package's Python files have allocated 32 bytes.
+        // SAFETY: as in `Launch::outputs`; the package's Python files have allocated 32 bytes.
         Some((address, owner)) => unsafe { Output::from_raw_parts(&open.device, address, owner) }?,
     };
     let on = open.reducer.on(stream);
