@@ -1,12 +1,12 @@
-"""Reductions of arrays in GPU memory, at the speed of the memory; on machines without a GPU in a simulator.
+"""Reductions of arrays in GPU memory, at memory bandwidth; on machines without a GPU in a simulator.
 
 >>> import numpy, warpfold
 >>> warpfold.sum(numpy.arange(6).reshape(2, 3), axis=1)
 array([ 3, 12])
 
 Every function takes a PyTorch or CuPy array on a GPU, which is reduced in place on its current stream without
-waiting; any other array in GPU memory, by DLPack or the CUDA array interface; or a NumPy array and what NumPy makes
-one of, which is copied to a device first. Results belong to the same library as what they are of.
+waiting; any other array in GPU memory, by DLPack or the CUDA array interface; or a NumPy array, and anything that
+`numpy.asanyarray` accepts, which is copied to a device first. Results are arrays of the same library as the input.
 """
 
 import inspect
@@ -14,87 +14,86 @@ import math
 
 from . import _native, _reduce
 from ._homes import asarray
-from ._native import Array, Device, Error, devices
+from ._native import Array, Device, Error, __version__, devices
 
 _PARAMETERS = """
 values
-    The array, of {types}, of any strides above zero, without masked elements.
+    The array, of {types}. Its strides must be above zero, and no element may be masked.
 axis
-    `None` for all elements, an axis, or a tuple of different axes; along `()` every element is reduced by itself.
+    `None` for all elements, an axis, or a tuple of different axes. With `()`, every element is reduced by itself.
 keepdims
-    Whether the axes stay, with a length of 1.{more}
+    If true, the reduced axes remain in the result, with length 1.{more}
 determinism
-    `"run-to-run"`: the same call on the same device has the same bits each time. `"everywhere"`: a call has the
-    same bits on every device, in any order of the elements; for sums of floats at the cost of some speed.
+    `"run-to-run"`: repeating a call on the same device gives the same bits. `"everywhere"`: a call gives the same
+    bits on every device and for any order of the elements; sums of floats are slower then.
 stream
-    Of an array on a device, the stream to work on: a handle, or an object with `cuda_stream`, `ptr` or
-    `__cuda_stream__`. It is the current one of the array's library otherwise, or the default stream. It must not be
-    recording into a graph.
+    For an array on a device, the stream to work on: a handle, or an object with `cuda_stream`, `ptr` or
+    `__cuda_stream__`. By default it is the current stream of the array's library, or the default stream. It must not
+    be recording into a graph.
 device
-    Of an array on the host, the device to copy it to: `"auto"`, `"cuda"`, `"cuda:1"`, `"sim"` or a `Device`. Of one
-    that has the CUDA array interface alone, the device that it is on, if that is not the first GPU."""
+    For an array on the host, the device to copy it to: `"auto"`, `"cuda"`, `"cuda:1"`, `"sim"` or a `Device`. For an
+    array that has only the CUDA array interface, the device that it is on, if that is not the first GPU.
+dim, keepdim
+    PyTorch's names of `axis` and `keepdims`."""
 
 _SEGMENTS = """
 values
     The array, of one dimension.
 offsets
-    One more than there are segments, of int32, int64, uint32 or uint64: segment i has the elements from `offsets[i]`
-    to before `offsets[i + 1]`. The host waits until it has looked at them.
+    One more integer than segments, of int32, int64, uint32 or uint64: segment i has the elements from `offsets[i]` to
+    before `offsets[i + 1]`. The call waits until the offsets have been checked.
 {ddof}
 `determinism`, `stream` and `device` are as in `{name}`."""
 
 _DDOF = """
 ddof
-    What is taken off the number of elements that the sum of the squared distances is divided by: 0, as in NumPy;
-    PyTorch's default is 1."""
+    Delta degrees of freedom: the sum of the squared distances is divided by n - ddof, where n is the number of
+    elements that are not skipped. The default is 0, as in NumPy; PyTorch's is 1."""
 
 _INITIAL = """
 initial
-    A value that every result has as one of its elements, of the results' type; of no elements it is the result. Which of
-    two zeros is the smaller one, if their signs differ, is decided by the library that the array is of."""
+    A value that is combined with each result, of the results' type; the result of no elements. If it and a result are
+    zeros of different signs, the array's library determines which of them `min` and `max` return."""
 
 _WITHIN = """
 values
-    The array, of any shape; all its elements are looked at. It must be contiguous.
+    The array, of any shape. It must be contiguous.
 low, high
-    The least and the greatest number of the interval, which has both; `None` leaves that end open. NaN lies in no
-    interval, and an end that is NaN is an error. For floats they are rounded to the elements' type, as NumPy does.
+    The smallest and the largest number of the interval; `None` leaves that end open. NaN is in no interval, and an end
+    that is NaN is an error. For floats both are rounded to the elements' type, as NumPy does.
 
 `determinism`, `stream` and `device` are as in `sum`."""
 
 _RESULTS = {
-    "sum": "Of integers and truth values it is of int64, or uint64 where NumPy has that; of float16 and bfloat16, unlike "
-    "NumPy and PyTorch, of float32, so that nothing is rounded away.",
+    "sum": "For integers and booleans it has the type int64, or uint64 where NumPy's has; for float16 and bfloat16, unlike "
+    "in NumPy and PyTorch, float32, so that no digits are lost.",
     "same": "It has the elements' type.",
-    "index": "It is of int64.",
-    "bool": "It is of bool.",
-    "float": "It is of float32 for float16, bfloat16 and float32, and of float64 for all others.",
+    "index": "It has the type int64.",
+    "bool": "It has the type bool.",
+    "float": "It has the type float32 for float16, bfloat16 and float32, and float64 for all others.",
 }
 
 
 def _of_none(function):
     if function.of_none is None:
-        return "Of no elements there is none: that is a `ValueError`."
+        return "For no elements, it raises a `ValueError`."
     kind = {"bool": bool, "same": int, "sum": int}.get(function.result, float)
     kind = kind if math.isfinite(function.of_none) else float
     value = "all bits" if function.of_none == -1 else kind(function.of_none)
-    return f"Of no elements it is {value}."
+    return f"For no elements it is {value}."
 
 
 def _parameter(name, default=inspect.Parameter.empty, kind=inspect.Parameter.POSITIONAL_OR_KEYWORD):
     return inspect.Parameter(name, kind, default=default)
 
 
-def _signature(function, leading, initial=False):
+def _signature(function, leading, trailing=(), initial=False):
     keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters = leading + ([_parameter("ddof", 0, keyword)] if function.ddof else [])
-    parameters += [_parameter("initial", None, keyword)] if initial else []
-    parameters += [
-        _parameter("determinism", "run-to-run", keyword),
-        _parameter("stream", None, keyword),
-        _parameter("device", None, keyword),
-    ]
-    return inspect.Signature(parameters)
+    defaults = {"ddof": 0} if function.ddof else {}
+    defaults |= {"initial": None} if initial else {}
+    defaults |= {"determinism": "run-to-run", "stream": None, "device": None}
+    defaults |= dict.fromkeys(trailing)
+    return inspect.Signature(leading + [_parameter(name, default, keyword) for name, default in defaults.items()])
 
 
 def _named(made, name, signature, doc):
@@ -105,46 +104,68 @@ def _named(made, name, signature, doc):
     return made
 
 
+#: The default of a parameter that only some functions have.
+_ABSENT = object()
+
+
+def _require(row, name, has):
+    if not has:
+        raise TypeError(f"{name} for {row.name}, which has no such parameter; leave it out")
+
+
 def _function(row):
-    """The function of a row."""
-    if row.ddof:
+    """Returns the function of a row."""
 
-        def reduction(
-            values, axis=None, keepdims=False, *, ddof=0, determinism="run-to-run", stream=None, device=None
-        ):
-            return _reduce.reduce(row, values, axis, keepdims, determinism, stream, device, ddof)
-    elif row.initial:
-
-        def reduction(
-            values, axis=None, keepdims=False, *, initial=None, determinism="run-to-run", stream=None, device=None
-        ):
-            return _reduce.reduce(row, values, axis, keepdims, determinism, stream, device, initial=initial)
-    else:
-
-        def reduction(values, axis=None, keepdims=False, *, determinism="run-to-run", stream=None, device=None):
-            return _reduce.reduce(row, values, axis, keepdims, determinism, stream, device)
+    def reduction(
+        values,
+        axis=None,
+        keepdims=False,
+        *,
+        ddof=_ABSENT,
+        initial=_ABSENT,
+        determinism="run-to-run",
+        stream=None,
+        device=None,
+        dim=None,
+        keepdim=None,
+    ):
+        if dim is not None or keepdim is not None:
+            axis, keepdims = _reduce.from_torch(axis, keepdims, dim, keepdim)
+        if ddof is _ABSENT:
+            ddof = 0
+        else:
+            _require(row, "ddof", row.ddof)
+        if initial is _ABSENT:
+            initial = None
+        else:
+            _require(row, "initial", row.initial)
+        if determinism == "run-to-run" and stream is None and device is None and initial is None:
+            result = _native.reduce_tensor(row, values, axis, keepdims, ddof)
+            if result is not None:
+                return result
+        return _reduce.reduce(row, values, axis, keepdims, determinism, stream, device, ddof, initial)
 
     leading = [_parameter("values"), _parameter("axis", None), _parameter("keepdims", False)]
     about = f"{row.summary} {_RESULTS[row.result]} {_of_none(row)}"
     more = (_DDOF if row.ddof else "") + (_INITIAL if row.initial else "")
-    parameters = _PARAMETERS.format(types=', '.join(_native.types()), more=more)
-    return _named(reduction, row.name, _signature(row, leading, row.initial), f"{about}\n{parameters}\n")
+    parameters = _PARAMETERS.format(types=", ".join(_native.types()), more=more)
+    signature = _signature(row, leading, ("dim", "keepdim"), row.initial)
+    return _named(reduction, row.name, signature, f"{about}\n{parameters}\n")
 
 
 def _segments_function(row):
-    """The function of a row for segments."""
-    if row.ddof:
+    """Returns the function of a row for segments."""
 
-        def reduction(values, offsets, *, ddof=0, determinism="run-to-run", stream=None, device=None):
-            return _reduce.reduce_segments(row, values, offsets, determinism, stream, device, ddof)
-    else:
-
-        def reduction(values, offsets, *, determinism="run-to-run", stream=None, device=None):
-            return _reduce.reduce_segments(row, values, offsets, determinism, stream, device)
+    def reduction(values, offsets, *, ddof=_ABSENT, determinism="run-to-run", stream=None, device=None):
+        if ddof is _ABSENT:
+            ddof = 0
+        else:
+            _require(row, "ddof", row.ddof)
+        return _reduce.reduce_segments(row, values, offsets, determinism, stream, device, ddof)
 
     none = _of_none(row)
     if row.of_none is None:
-        none = "Of no elements it is the value that gives way to every other, and -1 if it is an index."
+        none = "For no elements it is the identity of the operation, and -1 if it is an index."
     about = f"`{row.name}` of every segment of an array. {none}"
     parameters = _SEGMENTS.format(name=row.name, ddof=_DDOF if row.ddof else "")
     leading = [_parameter("values"), _parameter("offsets")]
@@ -152,7 +173,7 @@ def _segments_function(row):
 
 
 def segment(op, values, offsets, **options):
-    """What the function `op`, by its name, gives of every segment: `segment("sum", values, offsets)` is
+    """Reduces every segment by the function with the name `op`: `segment("sum", values, offsets)` is
     `segment_sum(values, offsets)`."""
     if op not in _ROWS:
         raise ValueError(f"op {op!r}; there are {', '.join(_ROWS)}; give one of them")
@@ -160,8 +181,8 @@ def segment(op, values, offsets, **options):
 
 
 def device(name="auto"):
-    """The device of a name: `"auto"`, the first GPU, or the simulator where there is none; `"cuda"`, `"cuda:1"`, a
-    PCI address, `"sim"`. It stays open."""
+    """Opens a device by its name: `"auto"` (the first GPU, or the simulator if there is none), `"cuda"`, `"cuda:1"`, a
+    PCI address, or `"sim"`. It stays open until the process ends."""
     return _native.open(name)
 
 
@@ -174,12 +195,13 @@ def _bound(of_squares):
 
 def _within(kind, about):
     def within(values, low=None, high=None, *, determinism="run-to-run", stream=None, device=None):
-        return _reduce.within(kind, _ROWS["sum"], values, low, high, determinism, stream, device)
+        row = _ROWS["mean" if kind == "mean" else "sum"]
+        return _reduce.within(kind, row, values, low, high, determinism, stream, device)
 
     return _named(within, f"{kind}_within", None, f"{about}\n{_WITHIN}\n")
 
 
-#: Every function's row, by its name.
+#: The row of each function, by name.
 _ROWS = {row.name: row for row in _native.functions()}
 
 for _row in _ROWS.values():
@@ -187,28 +209,29 @@ for _row in _ROWS.values():
     globals()[f"segment_{_row.name}"] = _segments_function(_row)
 del _row
 
-count_within = _within("count", "How many elements lie in an interval. It is of int64.")
-sum_within = _within("sum", f"The sum of the elements that lie in an interval. {_RESULTS['sum']} Of none it is 0.")
-mean_within = _within("mean", f"The mean of the elements that lie in an interval. {_RESULTS['float']} Of none it is NaN.")
+count_within = _within("count", "The number of elements in an interval. It has the type int64.")
+sum_within = _within("sum", f"The sum of the elements in an interval. {_RESULTS['sum']} For no elements it is 0.")
+mean_within = _within("mean", f"The mean of the elements in an interval. {_RESULTS['float']} For no elements it is NaN.")
 
 sum_error_bound = _named(
     _bound(False),
     "sum_error_bound",
     None,
-    """How far `sum` of all these elements may be from the exact sum of their values, over the sum of their
-    magnitudes: 0 for integers. It follows from how many additions an element goes through.""",
+    """A bound on the error of `sum` of all these elements, divided by the sum of their magnitudes; 0 for integers. It
+    follows from the number of additions that an element goes through.""",
 )
 sum_of_squares_error_bound = _named(
     _bound(True),
     "sum_of_squares_error_bound",
     None,
-    "As `sum_error_bound`, for `sum_of_squares`, over the sum itself.",
+    "A bound on the error of `sum_of_squares` of all these elements, divided by the sum itself; see `sum_error_bound`.",
 )
 
 __all__ = [
     "Array",
     "Device",
     "Error",
+    "__version__",
     "asarray",
     "count_within",
     "device",

@@ -8,6 +8,8 @@ _Axis = Optional[Union[int, Tuple[int, ...]]]
 _Number = Optional[Union[int, float]]
 _Determinism = Literal["run-to-run", "everywhere"]
 
+__version__: str
+
 class Error(RuntimeError): ...
 
 class Device:
@@ -102,6 +104,8 @@ def sum(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def min(
     values: Any,
@@ -112,6 +116,8 @@ def min(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def max(
     values: Any,
@@ -122,6 +128,8 @@ def max(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def sum_of_squares(
     values: Any,
@@ -131,6 +139,8 @@ def sum_of_squares(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def argmin(
     values: Any,
@@ -140,6 +150,8 @@ def argmin(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def argmax(
     values: Any,
@@ -149,6 +161,8 @@ def argmax(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def sum_of_magnitudes(
     values: Any,
@@ -158,6 +172,8 @@ def sum_of_magnitudes(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def prod(
     values: Any,
@@ -168,6 +184,8 @@ def prod(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def aminmax(
     values: Any,
@@ -177,6 +195,8 @@ def aminmax(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Tuple[Any, Any]: ...
 def count_nonzero(
     values: Any,
@@ -186,6 +206,8 @@ def count_nonzero(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def bitwise_and(
     values: Any,
@@ -195,6 +217,8 @@ def bitwise_and(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def bitwise_or(
     values: Any,
@@ -204,6 +228,8 @@ def bitwise_or(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def bitwise_xor(
     values: Any,
@@ -213,6 +239,8 @@ def bitwise_xor(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def logsumexp(
     values: Any,
@@ -222,6 +250,8 @@ def logsumexp(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def count_nan(
     values: Any,
@@ -231,6 +261,8 @@ def count_nan(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def mean(
     values: Any,
@@ -240,6 +272,8 @@ def mean(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def l1_norm(
     values: Any,
@@ -249,6 +283,8 @@ def l1_norm(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def l2_norm(
     values: Any,
@@ -258,6 +294,8 @@ def l2_norm(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def hmean(
     values: Any,
@@ -267,6 +305,8 @@ def hmean(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def third_central_moment(
     values: Any,
@@ -276,6 +316,8 @@ def third_central_moment(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def nansum(
     values: Any,
@@ -285,6 +327,8 @@ def nansum(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def nanmin(
     values: Any,
@@ -294,6 +338,8 @@ def nanmin(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def nanmax(
     values: Any,
@@ -303,6 +349,8 @@ def nanmax(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def nansum_of_squares(
     values: Any,
@@ -312,6 +360,8 @@ def nansum_of_squares(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def nanargmin(
     values: Any,
@@ -321,6 +371,8 @@ def nanargmin(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def nanargmax(
     values: Any,
@@ -330,6 +382,8 @@ def nanargmax(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def nansum_of_magnitudes(
     values: Any,
@@ -339,6 +393,8 @@ def nansum_of_magnitudes(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def nanprod(
     values: Any,
@@ -348,6 +404,8 @@ def nanprod(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def nanaminmax(
     values: Any,
@@ -357,6 +415,8 @@ def nanaminmax(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Tuple[Any, Any]: ...
 def nanl2_norm(
     values: Any,
@@ -366,6 +426,8 @@ def nanl2_norm(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def nanhmean(
     values: Any,
@@ -375,6 +437,8 @@ def nanhmean(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def nanthird_central_moment(
     values: Any,
@@ -384,36 +448,44 @@ def nanthird_central_moment(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def var(
     values: Any,
     axis: _Axis = None,
     keepdims: bool = False,
     *,
-    ddof: int = 0,
+    ddof: Union[int, float] = 0,
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def std(
     values: Any,
     axis: _Axis = None,
     keepdims: bool = False,
     *,
-    ddof: int = 0,
+    ddof: Union[int, float] = 0,
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def var_mean(
     values: Any,
     axis: _Axis = None,
     keepdims: bool = False,
     *,
-    ddof: int = 0,
+    ddof: Union[int, float] = 0,
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Tuple[Any, Any]: ...
 def any(
     values: Any,
@@ -423,6 +495,8 @@ def any(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def all(
     values: Any,
@@ -432,6 +506,8 @@ def all(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def max_norm(
     values: Any,
@@ -441,6 +517,8 @@ def max_norm(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def nanmean(
     values: Any,
@@ -450,24 +528,32 @@ def nanmean(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def nanvar(
     values: Any,
     axis: _Axis = None,
     keepdims: bool = False,
     *,
+    ddof: Union[int, float] = 0,
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def nanstd(
     values: Any,
     axis: _Axis = None,
     keepdims: bool = False,
     *,
+    ddof: Union[int, float] = 0,
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def nanl1_norm(
     values: Any,
@@ -477,6 +563,8 @@ def nanl1_norm(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def nanmax_norm(
     values: Any,
@@ -486,6 +574,8 @@ def nanmax_norm(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
 ) -> Any: ...
 def segment_sum(
     values: Any,
@@ -747,7 +837,7 @@ def segment_var(
     values: Any,
     offsets: Any,
     *,
-    ddof: int = 0,
+    ddof: Union[int, float] = 0,
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
@@ -756,7 +846,7 @@ def segment_std(
     values: Any,
     offsets: Any,
     *,
-    ddof: int = 0,
+    ddof: Union[int, float] = 0,
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
@@ -765,7 +855,7 @@ def segment_var_mean(
     values: Any,
     offsets: Any,
     *,
-    ddof: int = 0,
+    ddof: Union[int, float] = 0,
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
@@ -806,6 +896,7 @@ def segment_nanvar(
     values: Any,
     offsets: Any,
     *,
+    ddof: Union[int, float] = 0,
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
@@ -814,6 +905,7 @@ def segment_nanstd(
     values: Any,
     offsets: Any,
     *,
+    ddof: Union[int, float] = 0,
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,

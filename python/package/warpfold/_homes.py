@@ -1,26 +1,27 @@
-"""Where arrays come from, and where their results go: NumPy, PyTorch, CuPy, or the package's own `Array`.
+"""The libraries of arrays: NumPy, PyTorch, CuPy, or the package's own `Array`.
 
-A home borrows or uploads what it is given, has room for results, and makes arrays of them that belong to the
-same library. The arithmetic of `_finish.py` is done on those.
+A home is the class for one of them. It borrows or uploads an array, allocates results, and returns them as arrays of the
+same library.
 """
 
 import contextlib
 import functools
+import math
 import sys
 
 import numpy
 
 from . import _native
 
-# The kinds of memory that DLPack knows and that are reduced in place: CUDA, managed by CUDA, and the
-# simulator's.
+# DLPack's device types whose memory is reduced in place: CUDA, CUDA managed memory, and the simulator (an
+# extension device).
 _ON_DEVICE = (2, 13, 12)
 
 _TYPES = frozenset(_native.types())
 
 
 def _handle(stream):
-    """The handle of a stream that a caller gives."""
+    """Returns the handle of a caller's stream."""
     if stream is None:
         return None
     if isinstance(stream, int):
@@ -42,7 +43,7 @@ def _handle(stream):
 
 
 def _open(device):
-    """The device of a name, or the device itself."""
+    """Returns the device of a name; a device itself is returned as it is."""
     if isinstance(device, _native.Device):
         return device
     if not isinstance(device, str):
@@ -56,7 +57,7 @@ def _own(kind, number):
 
 
 def _of_memory(kind, number, device):
-    """The device that memory is on, which must be the one that is asked for, if any is."""
+    """Returns the device of memory; raises an error if the caller asked for another one."""
     own = _own(kind, number)
     if device is not None and _open(device) != own:
         raise ValueError(f"device {device} for an array on {own}; leave the device out, or move the array there")
@@ -64,7 +65,7 @@ def _of_memory(kind, number, device):
 
 
 def _lent(values, device, stream):
-    """An array in device memory as an `Array`, for work on a stream."""
+    """Returns an `Array` over an array in device memory, for work on a stream."""
     if isinstance(values, _native.Array):
         _of_memory(*values.__dlpack_device__(), device)
         return values
@@ -73,7 +74,7 @@ def _lent(values, device, stream):
         # The default stream is 1 there.
         return _native.borrow_dlpack(own, values.__dlpack__(stream=stream or 1))
     interface = values.__cuda_array_interface__
-    # The interface does not say which device it is; there is one, unless a device is given.
+    # The interface does not name the device; it is the first one, unless the caller names another.
     own = _open("cuda:0" if device is None else device)
     return _native.borrow_cuda_array(own, values, interface, stream)
 
@@ -86,7 +87,7 @@ def _is_on_device(values):
     return hasattr(values, "__cuda_array_interface__")
 
 
-#: What to do with elements that no function takes, by NumPy's letter for their kind.
+#: Advice for elements of unsupported types, by NumPy's `dtype.kind`.
 _ADVICE = {
     "c": "reduce `.real` and `.imag` one after the other",
     "f": "round them first, as by `astype('float64')`",
@@ -100,10 +101,10 @@ _ADVICE = {
 def _is_masked(values):
     """Returns whether elements of an array, or of the arrays in a list, are masked."""
     if isinstance(values, (list, tuple)):
-        # A list of numbers is not looked into one by one.
+        # The elements of a list of plain numbers are not examined one by one.
         return not set(map(type, values)) <= {bool, float, int} and any(map(_is_masked, values))
     if isinstance(values, numpy.ndarray):
-        # NumPy's masked arrays have one, and so have astropy's.
+        # NumPy's and astropy's masked arrays have the attribute.
         mask = None if type(values) is numpy.ndarray else getattr(values, "mask", None)
         return mask is not None and bool(numpy.any(mask))
     interface = getattr(values, "__array_interface__", None)
@@ -112,17 +113,17 @@ def _is_masked(values):
 
 
 def refuse_masked(values, what):
-    """Refuses an array with masked elements: its memory does not tell them from the others."""
+    """Raises an error for an array with masked elements, which its memory does not mark."""
     if _is_masked(values):
         raise ValueError(
-            f"{what} with masked elements; masks are not looked at; give the others alone, as by `compressed()`, or "
-            "put a number that changes nothing in their place, as by `filled(0)`"
+            f"{what} must not have masked elements; give only the other elements, for example by `compressed()`, or "
+            "replace the masked ones by a number that changes nothing, for example by `filled(0)`"
         )
 
 
 def _on_host(values, what):
-    """Converts what the host has to a NumPy array of compact rows in the machine's order of bytes. Returns it and the
-    name of its type where NumPy has none."""
+    """Converts an array on the host to a C-contiguous NumPy array in native byte order. Returns it, and the name of
+    its type if NumPy lacks that type."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(values, torch.Tensor) and values.dtype == torch.bfloat16:
         return numpy.asarray(values.view(torch.uint16).numpy(), order="C"), "bfloat16"
@@ -138,40 +139,40 @@ def _on_host(values, what):
         raise TypeError(f"{what} of dtype {dtype}; there are {', '.join(_native.types())}; {advice}")
     refuse_masked(given, what)
     refuse_masked(values, what)
-    # What is not contiguous is copied twice: to the device goes one piece.
+    # An array that is not contiguous is copied twice, because the upload takes one contiguous range.
     return numpy.asarray(values, dtype, order="C"), name
 
 
 def _uploaded(values, device, what="values"):
-    """What the host has, as an `Array`."""
+    """Uploads an array of the host; returns an `Array`."""
     return _native.upload(_open("auto" if device is None else device), *_on_host(values, what))
 
 
 def _numpys(dtype):
-    """The type that NumPy has for elements of a type: of bfloat16 it is float32, which has every value of theirs."""
+    """Returns the NumPy type for elements of a type: float32 for bfloat16, whose values it contains."""
     return "float32" if dtype == "bfloat16" else dtype
 
 
 def to_numpy(array):
-    """A copy of an `Array` on the host, once its elements are there."""
+    """Copies an `Array` to the host, after the work that writes its elements."""
     if array.dtype == "bfloat16":
         bits = numpy.frombuffer(array._bytes(), numpy.uint16).astype(numpy.uint32)
         return (bits << 16).view(numpy.float32).reshape(array.shape)
     return numpy.frombuffer(array._bytes(), array.dtype).reshape(array.shape)
 
 
-def _compact(shape, step):
-    """The strides of compact rows whose elements are a step apart."""
-    strides = [step] * len(shape)
+def _compact(shape):
+    """Returns the strides of a C-contiguous array."""
+    strides = [1] * len(shape)
     for at in range(len(shape) - 1, 0, -1):
         strides[at - 1] = strides[at] * max(shape[at], 1)
     return strides
 
 
 class Host:
-    """NumPy's arrays, and whatever NumPy makes one of. Results are NumPy's arrays and scalars."""
+    """NumPy's arrays, and all that `numpy.asanyarray` accepts. Results are NumPy's arrays and scalars."""
 
-    #: Whether sums of unsigned integers of less than 64 bits are unsigned, as NumPy has them.
+    #: True if sums of unsigned integers of less than 64 bits are unsigned, as NumPy's are.
     unsigned_sums = True
 
     def __init__(self, values, device, stream):
@@ -181,37 +182,36 @@ class Host:
         self.stream = None
 
     def work(self):
-        """What the calls of the array's library are made in."""
+        """Returns the context manager for calls of the array's library."""
         return numpy.errstate(all="ignore")
 
     def offsets(self, offsets):
-        """Offsets of segments on the array's device, and what says how long the segments are."""
+        """Returns the offsets of segments as an `Array` on the array's device."""
         if not _is_on_device(offsets):
-            array = _uploaded(offsets, self.array.device, "offsets")
-        elif self.stream is None:
+            return _uploaded(offsets, self.array.device, "offsets")
+        if self.stream is None:
             raise ValueError("offsets on a device for values on the host; give both in one place")
-        else:
-            array = _lent(offsets, self.array.device, self.stream)
-        return array, lambda: numpy.diff(to_numpy(array)).astype(numpy.float64)
+        return _lent(offsets, self.array.device, self.stream)
 
     def transposed(self, order):
-        """A compact copy of the array whose axes are in an order: through the host, which waits for it."""
+        """Returns a contiguous copy of the array with its axes in this order. Waits: the copy is made on the host."""
         array = self.array
-        # NumPy has no bfloat16, whose bits are moved as well.
+        # NumPy lacks bfloat16; its bits are moved as uint16.
         dtype = "uint16" if array.dtype == "bfloat16" else array.dtype
         bits = numpy.frombuffer(array._bytes(), dtype).reshape(array.shape)
         copy = numpy.ascontiguousarray(bits.transpose(order))
         return _native.upload(array.device, copy, None)._view(array.dtype, copy.shape, None, 0)
 
     def room(self, dtype, count):
-        """Memory of the library for so many values, and what the kernel is told of it."""
+        """Allocates memory of the library for `count` values. Returns it, and its address and owner for the kernel;
+        `None` twice if warpfold allocates."""
         return None, None
 
-    def views(self, raw, room, dtype, shape, places, computes):
-        """What the kernel has left, as arrays of a shape: of each place a step and a start. `computes` says whether
-        something is computed with them."""
+    def views(self, raw, room, dtype, shape, starts, computes):
+        """Returns the values that the kernel has written as arrays of a shape, one from each of the starts on.
+        `computes` states whether further operations use them."""
         flat = to_numpy(raw if raw.dtype == dtype else raw._view(dtype, raw.shape, None, 0))
-        return [flat[start::step].reshape(shape) for step, start in places]
+        return [flat[start : start + math.prod(shape)].reshape(shape) for start in starts]
 
     def cast(self, array, dtype):
         return array.astype(_numpys(dtype), copy=False)
@@ -228,26 +228,23 @@ class Host:
     def where(self, condition, a, b):
         return numpy.where(condition, a, b)
 
-    def sqrt(self, a):
-        return numpy.sqrt(a)
-
     def done(self, array):
-        """The result as it is returned: of no dimensions a scalar, as from NumPy's own functions."""
+        """Returns a result in the form for the caller: a scalar if it has no dimensions, as NumPy's functions do."""
         return array[()]
 
 
 class Memory(Host):
-    """Arrays in device memory that are no framework's. Results are an `Array` there. What is computed with the
-    values of a kernel is computed on the host, which waits for them."""
+    """Arrays in device memory of any other library. A result is an `Array` on the device. Operations on a kernel's
+    values, such as `initial`, are done on the host, which waits for them."""
 
     def __init__(self, values, device, stream):
         self.stream = _handle(stream) or 0
         self.array = _lent(values, device, self.stream)
 
-    def views(self, raw, room, dtype, shape, places, computes):
+    def views(self, raw, room, dtype, shape, starts, computes):
         if computes:
-            return super().views(raw, room, dtype, shape, places, computes)
-        return [raw._view(dtype, shape, _compact(shape, step), start) for step, start in places]
+            return super().views(raw, room, dtype, shape, starts, computes)
+        return [raw._view(dtype, shape, _compact(shape), start) for start in starts]
 
     def done(self, array):
         if isinstance(array, _native.Array):
@@ -256,15 +253,15 @@ class Memory(Host):
 
 
 def _current_stream(torch, place):
-    """The handle of PyTorch's current stream. Triton asks for it in the same way: to make the stream's object takes
-    longer than to ask."""
+    """Returns the handle of PyTorch's current stream by the private function that Triton uses, too: creating a stream
+    object takes longer."""
     ask = getattr(torch._C, "_cuda_getCurrentRawStream", None)
     return torch.cuda.current_stream(place).cuda_stream if ask is None else ask(place.index)
 
 
 def _plain(torch, values, device):
-    """A tensor as an `Array`, by what it says of itself, if nothing forbids that: DLPack's protocol, which has the last
-    word on all others, takes longer than a reduction."""
+    """Returns an `Array` over a plain tensor, by its attributes; `None` for other tensors, which are borrowed by DLPack's
+    protocol. That takes longer than a reduction."""
     dtype = str(values.dtype).rpartition(".")[2]
     if (
         type(values) is not torch.Tensor
@@ -279,7 +276,7 @@ def _plain(torch, values, device):
 
 
 class Torch(Host):
-    """PyTorch's tensors on a GPU. Results are its tensors there, in its memory, on its current stream."""
+    """PyTorch's tensors on a GPU. Results are tensors of PyTorch's allocator, written on its current stream."""
 
     unsigned_sums = False
 
@@ -287,14 +284,14 @@ class Torch(Host):
         self.torch = torch = sys.modules["torch"]
         self.place = values.device
         handle = _handle(stream)
-        # Of a negative view, such as the imaginary part of conjugate numbers, DLPack lends the memory, whose signs are
-        # the other ones.
+        # DLPack exports the memory of a negative view, such as the imaginary part of conjugate numbers, which has the
+        # opposite signs.
         self.values = values = values.resolve_neg()
         self.array = None
         if handle is None:
             self.given = None
             self.stream = _current_stream(torch, self.place)
-            # What PyTorch has enqueued on this stream comes before.
+            # Work that PyTorch has enqueued on this stream runs first, so the tensor can be read as it is.
             self.array = _plain(torch, values, device)
         else:
             self.given = torch.cuda.ExternalStream(handle, device=self.place)
@@ -303,14 +300,14 @@ class Torch(Host):
             self.array = _lent(values, device, self.stream)
 
     def work(self):
-        # Results are allocated for the stream that they are computed on.
+        # PyTorch allocates for its current stream, which must be the one that writes the results.
         return contextlib.nullcontext() if self.given is None else self.torch.cuda.stream(self.given)
 
     def offsets(self, offsets):
         if not isinstance(offsets, self.torch.Tensor):
             offsets = self.torch.as_tensor(offsets)
         offsets = offsets.to(self.place)
-        return _lent(offsets, self.array.device, self.stream), lambda: offsets.diff().to(self.torch.float64)
+        return _lent(offsets, self.array.device, self.stream)
 
     def transposed(self, order):
         return _lent(self.values.permute(order).contiguous(), self.array.device, self.stream)
@@ -319,9 +316,9 @@ class Torch(Host):
         room = self.torch.empty(count, dtype=getattr(self.torch, dtype), device=self.place)
         return room, (room.data_ptr(), room)
 
-    def views(self, raw, room, dtype, shape, places, computes):
+    def views(self, raw, room, dtype, shape, starts, computes):
         room = room.view(getattr(self.torch, dtype))
-        return [room.as_strided(shape, _compact(shape, step), start) for step, start in places]
+        return [room.as_strided(shape, _compact(shape), start) for start in starts]
 
     def cast(self, array, dtype):
         return array.to(getattr(self.torch, dtype))
@@ -338,15 +335,12 @@ class Torch(Host):
     def where(self, condition, a, b):
         return self.torch.where(condition, a, b)
 
-    def sqrt(self, a):
-        return self.torch.sqrt(a)
-
     def done(self, array):
-        return array.contiguous()
+        return array
 
 
 class _Handle:
-    """A stream as the protocol of CUDA's Python libraries has it."""
+    """A stream by the protocol of CUDA's Python libraries."""
 
     def __init__(self, handle):
         self.handle = handle
@@ -356,7 +350,7 @@ class _Handle:
 
 
 def _cupys(stream, handle, device):
-    """CuPy's object of a stream: its own as it is."""
+    """Returns CuPy's object for a stream; CuPy's own streams are returned as they are."""
     cupy = sys.modules["cupy"]
     if isinstance(stream, cupy.cuda.Stream):
         return stream
@@ -366,7 +360,7 @@ def _cupys(stream, handle, device):
 
 
 class CuPy(Host):
-    """CuPy's arrays. Results are its arrays, in its memory, on its current stream."""
+    """CuPy's arrays on a GPU. Results are arrays of CuPy's allocator, written on its current stream."""
 
     def __init__(self, values, device, stream):
         self.cupy = cupy = sys.modules["cupy"]
@@ -388,7 +382,7 @@ class CuPy(Host):
 
     def offsets(self, offsets):
         offsets = self.cupy.asarray(offsets)
-        return _lent(offsets, self.array.device, self.stream), lambda: self.cupy.diff(offsets).astype("float64")
+        return _lent(offsets, self.array.device, self.stream)
 
     def transposed(self, order):
         return _lent(self.cupy.ascontiguousarray(self.values.transpose(order)), self.array.device, self.stream)
@@ -397,9 +391,9 @@ class CuPy(Host):
         room = self.cupy.empty(count, dtype)
         return room, (room.data.ptr, room)
 
-    def views(self, raw, room, dtype, shape, places, computes):
-        room, count = room.view(dtype), numpy.prod(shape, dtype=int)
-        return [room[start::step][:count].reshape(shape) for step, start in places]
+    def views(self, raw, room, dtype, shape, starts, computes):
+        room = room.view(dtype)
+        return [room[start : start + math.prod(shape)].reshape(shape) for start in starts]
 
     def full(self, shape, value, dtype):
         return self.cupy.full(shape, value).astype(dtype)
@@ -413,15 +407,12 @@ class CuPy(Host):
     def where(self, condition, a, b):
         return self.cupy.where(condition, a, b)
 
-    def sqrt(self, a):
-        return self.cupy.sqrt(a)
-
     def done(self, array):
-        return self.cupy.ascontiguousarray(array).reshape(array.shape)
+        return array
 
 
 def of(values):
-    """The home of what a caller gives."""
+    """Returns the home of a caller's array."""
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     if torch is not None and isinstance(values, torch.Tensor):
         if type(values) is not torch.Tensor:
@@ -433,10 +424,9 @@ def of(values):
 
 
 def asarray(values, device=None):
-    """An array in device memory as a `warpfold.Array`, to be reduced more than once, or given to other libraries.
+    """Returns a `warpfold.Array` over an array, to reduce it more than once or to pass it to other libraries.
 
-    What is on a device already is borrowed as it is, on the default stream; what is on the host is copied, to
-    `device`."""
+    An array on a device is borrowed in place, on the default stream; an array on the host is copied to `device`."""
     if _is_on_device(values):
         return _lent(values, device, 0)
     return _uploaded(values, device)

@@ -1,12 +1,13 @@
-"""Reductions: what is given to a function is borrowed, reduced by a kernel, and finished."""
+"""The reductions: checks the arguments, borrows or uploads the array, and starts the kernel."""
 
 import functools
+import math
 import numbers
 import operator
 
 import numpy
 
-from . import _finish, _homes, _native
+from . import _homes, _native
 
 
 def _everywhere(determinism):
@@ -17,14 +18,27 @@ def _everywhere(determinism):
     return True
 
 
+def from_torch(axis, keepdims, dim, keepdim):
+    """Returns `axis` and `keepdims` that were given by PyTorch's names."""
+    if dim is not None:
+        if axis is not None:
+            raise TypeError(f"axis {axis!r} and dim {dim!r}; both name the axes; give one of them")
+        axis = tuple(dim) if isinstance(dim, list) else dim
+    if keepdim is not None:
+        if keepdims is not False:
+            raise TypeError(f"keepdims {keepdims!r} and keepdim {keepdim!r}; both mean the same; give one of them")
+        keepdims = keepdim
+    return axis, keepdims
+
+
 def _axes(axis, shape):
-    """The numbers of the axes, in their order. Along none, each element is reduced by itself."""
+    """Returns the axes as ascending numbers from 0."""
     dimensions = len(shape)
     if axis is None:
         return list(range(dimensions))
     given = axis if isinstance(axis, tuple) else (axis,)
     try:
-        # Truth values are given for other parameters, and are integers for Python alone.
+        # A boolean was meant for another parameter, but `operator.index` accepts it.
         axes = [operator.index(None if isinstance(one, bool) else one) for one in given]
     except TypeError:
         raise TypeError(f"axis {axis!r}; it must be None, an integer or a tuple of integers") from None
@@ -38,30 +52,17 @@ def _axes(axis, shape):
     return axes
 
 
-def _product(lengths):
-    product = 1
-    for length in lengths:
-        product *= length
-    return product
-
-
-@functools.lru_cache(maxsize=None)
-def _types(kernel, result, elements, unsigned_sums, everywhere):
-    """The types of what a kernel leaves and of the results, how many values there are of each result, and the least
-    that memory for all has. Raises an error if the elements have no such operation."""
-    left, step, least = _native.outcome(kernel, elements, everywhere)
-    # A sum that is below 2**63 is the same number.
-    if left == "uint64" and elements != "uint64" and (elements == "bool" or not unsigned_sums):
-        left = "int64"
-    return left, _finish.result_type(result, elements, left), step, least
+#: Returns the type of the values that a kernel writes and that of the results; raises an error if the elements have no
+#: such operation.
+_types = functools.lru_cache(maxsize=None)(_native.outcome)
 
 
 def _types_of(function, home, everywhere):
-    return _types(function.kernel, function.result, home.array.dtype, home.unsigned_sums, everywhere)
+    return _types(function, home.array.dtype, home.unsigned_sums, everywhere)
 
 
 def _initial(function, initial, dtype):
-    """An initial value for results of a type."""
+    """Returns the initial value as a number that results of a type can hold."""
     kind = "a number" if "float" in dtype else "an integer"
     _homes.refuse_masked(initial, "initial")
     try:
@@ -69,7 +70,7 @@ def _initial(function, initial, dtype):
     except (TypeError, ValueError):
         raise TypeError(f"initial {initial!r} of {function.name} for {dtype} results; it must be {kind}") from None
     if isinstance(number, int):
-        # Truth values are 0 and 1, and types without a sign begin with "u".
+        # Booleans are 0 and 1; unsigned types begin with "u".
         bits = 1 if dtype == "bool" else int(dtype.lstrip("uint"))
         unsigned = dtype[0] in "bu"
         least, most = (0, 2**bits - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
@@ -83,34 +84,46 @@ def _initial(function, initial, dtype):
 def _ddof(ddof):
     if not isinstance(ddof, numbers.Real):
         raise TypeError(f"ddof {ddof!r}; it must be a number, such as 0 or 1")
+    try:
+        return float(ddof)
+    except OverflowError:
+        raise ValueError(f"ddof of {len(str(ddof))} digits; it must fit a float; give 0 or 1") from None
 
 
-def _finished(function, home, raw, room, left, result, step, shape, count, ddof, initial=None):
-    finish = getattr(_finish, function.finish)
-    computes = finish not in _finish.VIEWS or result != left or initial is not None
-    values = home.views(raw, room, left, shape, [(step, start) for start in range(step)], computes)
-    results = finish(home, values, count, ddof)
+#: The result of a value and an initial value, by the function's name.
+_WITH_INITIAL = {
+    "sum": lambda home, value, initial: value + initial,
+    "prod": lambda home, value, initial: value * initial,
+    "min": lambda home, value, initial: home.minimum(value, initial),
+    "max": lambda home, value, initial: home.maximum(value, initial),
+}
+
+
+def _results(function, home, raw, room, written, result, shape, initial=None):
+    computes = result != written or initial is not None
+    starts = [0, math.prod(shape)] if function.pair else [0]
+    values = home.views(raw, room, written, shape, starts, computes)
     if computes:
-        results = [home.cast(value, result) for value in results]
+        values = [home.cast(value, result) for value in values]
     if initial is not None:
-        results = [_finish.WITH_INITIAL[function.name](home, results[0], home.full((), initial, result))]
-    results = [home.done(value) for value in results]
-    return tuple(results) if function.pair else results[0]
+        values = [_WITH_INITIAL[function.name](home, values[0], home.full((), initial, result))]
+    values = [home.done(value) for value in values]
+    return tuple(values) if function.pair else values[0]
 
 
 def reduce(function, values, axis, keepdims, determinism, stream, device, ddof=0, initial=None):
     everywhere = _everywhere(determinism)
-    _ddof(ddof)
+    ddof = _ddof(ddof)
     if not isinstance(keepdims, (bool, numpy.bool_, int)):
         raise TypeError(f"keepdims {keepdims!r}; it must be True or False")
     home = _homes.of(values)(values, device, stream)
     array = home.array
     shape = array.shape
     axes = _axes(axis, shape)
-    length = _product(shape[one] for one in axes)
-    count = _product(one for at, one in enumerate(shape) if at not in axes)
+    length = math.prod(shape[one] for one in axes)
+    count = math.prod(one for at, one in enumerate(shape) if at not in axes)
     kept = tuple(1 if at in axes else one for at, one in enumerate(shape) if keepdims or at not in axes)
-    left, result, step, least = _types_of(function, home, everywhere)
+    written, result = _types_of(function, home, everywhere)
     if initial is not None:
         initial = _initial(function, initial, result)
     if length == 0 and count > 0 and function.of_none is None and initial is None:
@@ -121,54 +134,57 @@ def reduce(function, values, axis, keepdims, determinism, stream, device, ddof=0
     with home.work():
         if length == 0 or count == 0:
             value = initial if initial is not None else function.of_none or 0
-            # Integers, of which -1 has all bits in every type.
-            filled = home.done(home.full(kept, value if result.startswith("float") else int(value), result))
-            return (filled, filled) if function.pair else filled
-        room, place = home.room(left, max(count * step, least))
+            # The integer -1 has all bits set in every type.
+            value = value if result.startswith("float") else int(value)
+            values = [home.done(home.full(kept, value, result)) for _ in range(2 if function.pair else 1)]
+            return tuple(values) if function.pair else values[0]
+        room, place = home.room(written, count * (2 if function.pair else 1))
         try:
-            raw = _native.reduce(function.kernel, array, axes, everywhere, home.stream, place)
+            raw = _native.reduce((function, ddof), array, axes, everywhere, home.stream, place)
         except _native.ViewError:
-            # Of axes that take turns too often a copy is reduced, in which they are together.
+            # No kernel takes these strides. In a copy, the reduced axes are the last ones.
             others = [at for at in range(len(shape)) if at not in axes]
             array, axes = home.transposed(others + axes), list(range(len(others), len(shape)))
-            raw = _native.reduce(function.kernel, array, axes, everywhere, home.stream, place)
-        return _finished(function, home, raw, room, left, result, step, kept, lambda: length, ddof, initial)
+            raw = _native.reduce((function, ddof), array, axes, everywhere, home.stream, place)
+        return _results(function, home, raw, room, written, result, kept, initial)
 
 
 def reduce_segments(function, values, offsets, determinism, stream, device, ddof=0):
     everywhere = _everywhere(determinism)
-    _ddof(ddof)
+    ddof = _ddof(ddof)
     home = _homes.of(values)(values, device, stream)
     _homes.refuse_masked(offsets, "offsets")
     with home.work():
-        offsets, lengths = home.offsets(offsets)
-        count = max(_product(offsets.shape) - 1, 0)
-        left, result, step, least = _types_of(function, home, everywhere)
-        room, place = home.room(left, max(count * step, least))
-        raw = _native.reduce_segments(function.kernel, home.array, offsets, everywhere, home.stream, place)
-        return _finished(function, home, raw, room, left, result, step, (count,), lengths, ddof)
+        offsets = home.offsets(offsets)
+        count = max(math.prod(offsets.shape) - 1, 0)
+        written, result = _types_of(function, home, everywhere)
+        # Memory of no elements has no address.
+        room, place = home.room(written, max(count, 1) * (2 if function.pair else 1))
+        raw = _native.reduce_segments((function, ddof), home.array, offsets, everywhere, home.stream, place)
+        return _results(function, home, raw, room, written, result, (count,))
 
 
 def within(kind, function, values, low, high, determinism, stream, device):
-    """The `"count"`, `"sum"` or `"mean"` of the elements of an interval. `function` is the row of the sum."""
+    """Returns the `"count"`, `"sum"` or `"mean"` of the elements in an interval. `function` is the row of the sum or the
+    mean."""
     everywhere = _everywhere(determinism)
     home = _homes.of(values)(values, device, stream)
-    left, _, _, _ = _types_of(function, home, everywhere)
+    # The types do not depend on `everywhere`, and a mean of all elements does not support it.
+    written, result = _types_of(function, home, False)
     with home.work():
-        # The count, the sum in two words, and the mean have 8 bytes each.
+        # The kernel writes 4 words of 8 bytes: the count, the sum in two words, and the mean.
         room, place = home.room("int64", 4)
         raw = _native.reduce_within(home.array, low, high, everywhere, home.stream, place)
 
         def view(dtype, step, start, computes):
             whole = raw._view(dtype, (step,), None, 0)
-            return home.views(whole, room, dtype, (), [(step, start)], computes)[0]
+            return home.views(whole, room, dtype, (), [start], computes)[0]
 
         if kind == "count":
             return home.done(view("int64", 4, 0, False))
         if kind == "sum":
-            words = 2 if left == "float32" else 1
-            return home.done(view(left, 4 * words, words, False))
-        result = _finish.result_type("float", home.array.dtype, left)
-        # Where no kernel has been launched, all words are 0.
+            words = 2 if written == "float32" else 1
+            return home.done(view(written, 4 * words, words, False))
+        # If no kernel has been launched, all words are 0.
         count, mean = view("int64", 4, 0, True), view("float64", 4, 3, True)
         return home.done(home.cast(home.where(count == 0, float("nan"), mean), result))
