@@ -1,4 +1,4 @@
-"""What the tests share: elements of every type, and how far results may be from exact ones."""
+"""Test data of every type, and comparisons with expected results, for all test files."""
 
 import contextlib
 import math
@@ -10,10 +10,10 @@ import pytest
 import warpfold
 from warpfold import _native
 
-#: NumPy has no bfloat16; PyTorch's tests have.
+#: Element types. NumPy has no bfloat16, which test_gpu.py tests with PyTorch's tensors.
 TYPES = [name for name in _native.types() if name != "bfloat16"]
 ROWS = {row.name: row for row in _native.functions()}
-#: Where the tests run: the simulator, unless there is a GPU.
+#: The default device: a GPU if there is one, else the simulator.
 DEVICE = warpfold.device()
 
 
@@ -22,8 +22,10 @@ def is_float(dtype):
 
 
 def small(dtype, shape, seed=0):
-    """Small integers of a type, negative ones too where it has them: their sums, and those of their squares, are
-    exact in every float type's sum, up to 1 800 000 elements."""
+    """Returns small random integers of a type, negative ones too if the type is signed.
+
+    Sums of up to 1,800,000 of them, and of their squares, are exact in float32, in which float16 and float32 elements
+    are added."""
     random = numpy.random.default_rng([seed, *numpy.dtype(dtype).name.encode()])
     if dtype == "bool":
         return random.integers(0, 2, shape).astype(bool)
@@ -32,36 +34,40 @@ def small(dtype, shape, seed=0):
     return random.integers(lowest, largest + 1, shape).astype(dtype)
 
 
-#: Functions of floats alone, and those whose results are rounded on the way, besides those that take `ddof`.
+#: Functions that take only floats.
 FLOATS_ALONE = ("logsumexp", "count_nan", "third_central_moment", "nanthird_central_moment")
+#: Functions whose results are rounded, so that tests compare them with a tolerance; besides those that take `ddof`.
 ROUNDED = ("l2_norm", "mean", "logsumexp", "nanmean", "nanvar", "nanstd", "nanl2_norm", "hmean", "nanhmean") + (
     "third_central_moment",
     "nanthird_central_moment",
 )
-#: Functions that are tried with numbers of one sign, and have the same bits everywhere of floats alone.
+#: Harmonic means, tested with positive elements. They have the level `everywhere` for floats only.
 HARMONIC = ("hmean", "nanhmean")
-#: Products of many elements, which are tried with factors of their own.
+#: Products, tested with factors whose product does not overflow.
 PRODUCTS = ("prod", "nanprod")
-#: Functions that have the same bits everywhere of integers alone.
-OF_INTEGERS = (*PRODUCTS, "mean", "l2_norm", "nanl2_norm")
-#: Functions that have them of no elements.
-NEVER = ("logsumexp", "third_central_moment", "nanthird_central_moment")
+#: Functions that have the level `everywhere` for integers only.
+EVERYWHERE_FOR_INTEGERS = (*PRODUCTS, "mean", "l2_norm", "nanl2_norm")
+#: Functions that have the level `everywhere` for no type.
+NEVER_EVERYWHERE = ("logsumexp", "third_central_moment", "nanthird_central_moment")
 
 
 def levels(name, dtype):
-    """What `determinism` a function can be asked for, of a type."""
-    refused = (name in OF_INTEGERS and is_float(dtype)) or (name in HARMONIC and not is_float(dtype)) or name in NEVER
+    """Returns the values of `determinism` that a function accepts for an element type."""
+    if is_float(dtype):
+        refused = name in (*EVERYWHERE_FOR_INTEGERS, *NEVER_EVERYWHERE)
+    else:
+        refused = name in (*HARMONIC, *NEVER_EVERYWHERE)
     return ["run-to-run"] if refused else ["run-to-run", "everywhere"]
 
 
 def spread(dtype, shape, seed=0):
-    """Floats of many magnitudes and both signs, whose sums are rounded."""
+    """Returns floats of several magnitudes and both signs, whose sums are rounded."""
     random = numpy.random.default_rng([seed, 7])
     return (random.standard_normal(shape) * 10.0 ** random.integers(-2, 3, shape)).astype(dtype)
 
 
 def near_one(dtype, shape, seed=0):
-    """Floats whose product neither overflows nor underflows, and is rounded."""
+    """Returns floats close to 1, whose product is rounded but neither overflows nor underflows."""
     random = numpy.random.default_rng([seed, 9])
     return (1 + random.uniform(-1e-3, 1e-3, shape)).astype(dtype)
 
@@ -71,18 +77,19 @@ def exact_sum(values):
 
 
 def roundoff(dtype):
-    """Half a unit in the last place of 1, of the type that sums of a type have."""
+    """Returns the unit roundoff of the type in which floats of a type are added."""
     return 2.0**-53 if dtype == "float64" else 2.0**-24
 
 
 def any_order(n, dtype):
-    """How far a sum or product of n may be off in any order of the operations, of the sum of the magnitudes."""
+    """Returns a bound of the rounding error of a sum of n elements in any order, relative to the sum of their
+    magnitudes. It also bounds the relative error of a product."""
     relative = max(n - 1, 0) * roundoff(dtype)
     return relative / (1 - relative)
 
 
 def same(got, expected, what=""):
-    """Compares results and their types, bit for bit but for the sign of zeros and NaNs."""
+    """Asserts that results have the same type and equal elements. NaN equals NaN, and -0 equals +0."""
     assert type(got) is type(expected), what
     if isinstance(expected, tuple):
         assert len(got) == len(expected), what
@@ -94,14 +101,14 @@ def same(got, expected, what=""):
 
 
 def near(got, expected, allowed, what=""):
-    """Compares with exact values: `allowed` is the largest error."""
+    """Asserts that results differ from exact values by at most `allowed`."""
     off = numpy.abs(numpy.asarray(got, numpy.float64) - expected)
     assert numpy.all(off <= allowed), f"{what}: off by {off}, allowed {allowed}"
 
 
 @contextlib.contextmanager
 def quiet():
-    """NumPy without its warnings, of means of nothing, say."""
+    """Suppresses NumPy's warnings, such as that about the mean of an empty array."""
     with numpy.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         yield
@@ -109,7 +116,8 @@ def quiet():
 
 @pytest.fixture
 def refused():
-    """Checks that a call raises, by one line with these words, in this order."""
+    """Returns a function that asserts that a call raises an exception of exactly this class, whose message is one line
+    with these words in this order."""
 
     def check(kind, call, *words):
         with pytest.raises(kind) as raised:

@@ -1,4 +1,4 @@
-"""What NumPy says that every function gives. It shares no code with the package."""
+"""Expected results of every function, computed by NumPy. This file shares no code with the package."""
 
 import warnings
 
@@ -17,12 +17,12 @@ def _typed(result, kind):
     return numpy.asarray(result).astype(kind)[()]
 
 
-def _sum(of):
-    return lambda a, **how: numpy.sum(of(a.astype(_sum_type(a))), dtype=_sum_type(a), **how)
+def _sum(transform):
+    return lambda a, **how: numpy.sum(transform(a.astype(_sum_type(a))), dtype=_sum_type(a), **how)
 
 
 def _float(function):
-    """What is computed in double precision, in the type of floats."""
+    """Wraps a function: computes in float64, and rounds results of float16 and float32 elements to float32."""
 
     def rounded(a, **how):
         kind = numpy.float32 if a.dtype in (numpy.float16, numpy.float32) else numpy.float64
@@ -31,29 +31,29 @@ def _float(function):
     return rounded
 
 
-def _quietly(function):
-    """Without the warning of NumPy's where all elements are NaN."""
+def _without_warnings(function):
+    """Wraps a function: suppresses NumPy's warning if all elements are NaN."""
 
-    def of(a, **how):
+    def quiet(a, **how):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             return function(a, **how)
 
-    return of
+    return quiet
 
 
-def _of_some_number(function):
-    """A place, and 0 where all elements are NaN, of which NumPy has none."""
+def _zero_if_all_nan(function):
+    """Wraps nanargmin or nanargmax: if all elements are NaN, returns the index 0 where NumPy raises an error."""
 
-    def of(a, axis=None, keepdims=False):
+    def index(a, axis=None, keepdims=False):
         if a.dtype.kind != "f":
             return function(a, axis=axis, keepdims=keepdims)
         nothing = numpy.isnan(a).all(axis=axis, keepdims=keepdims)
-        # A number everywhere where there is none, so that NumPy raises no error.
+        # Slices of NaN alone become slices of 0, for which NumPy raises no error.
         filled = numpy.where(numpy.isnan(a).all(axis=axis, keepdims=True), 0, a)
         return numpy.where(nothing, 0, function(filled, axis=axis, keepdims=keepdims))[()]
 
-    return of
+    return index
 
 
 def _logsumexp(a, **how):
@@ -71,12 +71,12 @@ def _third_moment(mean):
     return lambda a, axis=None, **how: mean((a - mean(a, axis=axis, keepdims=True)) ** 3, axis=axis, **how)
 
 
-def _of_numbers(function, of=lambda a: a):
-    """A sum or a product without NaN, in the type that sums have."""
-    return lambda a, **how: function(of(a.astype(_sum_type(a))), dtype=_sum_type(a), **how)
+def _skipping_nan(function, transform=lambda a: a):
+    """Returns a sum or a product that skips NaN, computed in the type of sums."""
+    return lambda a, **how: function(transform(a.astype(_sum_type(a))), dtype=_sum_type(a), **how)
 
 
-#: The functions, by their names: each takes an array, `axis` and `keepdims`.
+#: NumPy's implementation of each function, by name. Each takes an array, `axis` and `keepdims`.
 ORACLES = {
     "sum": _sum(lambda a: a),
     "prod": lambda a, **how: numpy.prod(a, dtype=_sum_type(a), **how),
@@ -100,22 +100,22 @@ ORACLES = {
     "third_central_moment": _float(_third_moment(numpy.mean)),
     "max_norm": _float(lambda a, **how: numpy.max(numpy.abs(a), initial=0, **how)),
     "logsumexp": _float(_logsumexp),
-    "nansum": _of_numbers(numpy.nansum),
-    "nanprod": _of_numbers(numpy.nanprod),
-    "nanmin": _quietly(numpy.nanmin),
-    "nanmax": _quietly(numpy.nanmax),
-    "nanaminmax": lambda a, **how: (_quietly(numpy.nanmin)(a, **how), _quietly(numpy.nanmax)(a, **how)),
-    "nanargmin": _of_some_number(numpy.nanargmin),
-    "nanargmax": _of_some_number(numpy.nanargmax),
-    "nanmean": _float(_quietly(numpy.nanmean)),
-    "nanvar": _float(_quietly(numpy.nanvar)),
-    "nanstd": _float(_quietly(numpy.nanstd)),
-    "nansum_of_squares": _of_numbers(numpy.nansum, numpy.square),
-    "nansum_of_magnitudes": _of_numbers(numpy.nansum, numpy.abs),
+    "nansum": _skipping_nan(numpy.nansum),
+    "nanprod": _skipping_nan(numpy.nanprod),
+    "nanmin": _without_warnings(numpy.nanmin),
+    "nanmax": _without_warnings(numpy.nanmax),
+    "nanaminmax": lambda a, **how: tuple(_without_warnings(one)(a, **how) for one in (numpy.nanmin, numpy.nanmax)),
+    "nanargmin": _zero_if_all_nan(numpy.nanargmin),
+    "nanargmax": _zero_if_all_nan(numpy.nanargmax),
+    "nanmean": _float(_without_warnings(numpy.nanmean)),
+    "nanvar": _float(_without_warnings(numpy.nanvar)),
+    "nanstd": _float(_without_warnings(numpy.nanstd)),
+    "nansum_of_squares": _skipping_nan(numpy.nansum, numpy.square),
+    "nansum_of_magnitudes": _skipping_nan(numpy.nansum, numpy.abs),
     "nanl1_norm": _float(lambda a, **how: numpy.nansum(numpy.abs(a), **how)),
     "nanl2_norm": _float(lambda a, **how: numpy.sqrt(numpy.nansum(numpy.square(a), **how))),
     "nanhmean": _float(_harmonic),
-    "nanthird_central_moment": _float(_third_moment(_quietly(numpy.nanmean))),
+    "nanthird_central_moment": _float(_third_moment(_without_warnings(numpy.nanmean))),
     "nanmax_norm": _float(lambda a, **how: numpy.nanmax(numpy.abs(a), initial=0, **how)),
     "count_nan": lambda a, **how: _typed(numpy.count_nonzero(numpy.isnan(a), **how), numpy.int64),
     "bitwise_and": numpy.bitwise_and.reduce,

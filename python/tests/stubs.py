@@ -18,6 +18,8 @@ _Axis = Optional[Union[int, Tuple[int, ...]]]
 _Number = Optional[Union[int, float]]
 _Determinism = Literal["run-to-run", "everywhere"]
 
+__version__: str
+
 class Error(RuntimeError): ...
 
 class Device:
@@ -110,11 +112,13 @@ TYPES = {
     "offsets": "Any",
     "axis": "_Axis",
     "keepdims": "bool",
-    "ddof": "int",
+    "ddof": "Union[int, float]",
     "initial": "_Number",
     "determinism": "_Determinism",
     "stream": "Any",
     "device": "Optional[Union[str, Device]]",
+    "dim": "_Axis",
+    "keepdim": "Optional[bool]",
 }
 
 

@@ -1,5 +1,5 @@
-"""Arrays in device memory: results that stay there, and memory of others that is reduced in place, on any stream,
-and kept as long as it is read."""
+"""Arrays in device memory: results that stay on the device, and other libraries' arrays, which are reduced in place on
+any stream and kept alive until the kernels have read them."""
 
 import ctypes
 import gc
@@ -25,13 +25,13 @@ def pointer(capsule, name=b"dltensor"):
 
 
 def address(array):
-    """Where an array's first element is: what a tensor begins with."""
+    """Returns the address of an array's first element, which is the first field of its DLTensor."""
     capsule = array.__dlpack__()
     return ctypes.c_uint64.from_address(pointer(capsule)).value
 
 
-class Lender:
-    """Another library's array, which it lends by DLPack."""
+class DlpackExporter:
+    """Another library's array, which exports DLPack capsules and records the streams that they are requested for."""
 
     def __init__(self, values, version=None, view=None):
         self.array = warpfold.asarray(values)
@@ -49,7 +49,7 @@ class Lender:
 
 
 class Interface:
-    """Another library's array, which says where it is by the CUDA array interface."""
+    """Another library's array with the CUDA array interface. `changes` replaces entries of the interface."""
 
     def __init__(self, values, **changes):
         self.array = warpfold.asarray(values)
@@ -64,13 +64,13 @@ class Interface:
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_results_of_arrays_on_a_device_stay_there(name):
+def test_results_of_device_arrays_are_device_arrays(name):
     dtype = "int32" if takes(name, "int32") else "float32"
     values = small(dtype, (30, 7))
     array = warpfold.asarray(values)
     assert (array.shape, array.dtype, array.ndim, array.size, len(array)) == ((30, 7), dtype, 2, 210, 30)
     check_on_device(name, array, values, (None, 0, 1))
-    # Of results of two dimensions the strides matter.
+    # With two dimensions, wrong strides of the results show.
     values = small(dtype, (4, 5, 6))
     check_on_device(name, warpfold.asarray(values), values, (1,))
 
@@ -85,134 +85,137 @@ def check_on_device(name, array, values, axes):
             same(result.numpy()[()], other, f"{name} {axis}")
 
 
-def test_results_are_reduced_in_their_turn_without_a_wait():
+def test_result_arrays_can_be_reduced_before_they_are_ready():
     values = small("int32", (300, 70))
     rows = warpfold.sum(warpfold.asarray(values), axis=1)
     same(warpfold.max(rows).numpy()[()], values.sum(axis=1, dtype="int64").max())
     rows.synchronize()
 
 
-def test_segments_of_arrays_on_a_device():
+def test_segments_of_device_arrays():
     values, offsets = small("float32", 100), numpy.array([0, 3, 3, 60, 100])
-    for place in (offsets, warpfold.asarray(offsets), Lender(offsets)):
+    for segment_offsets in (offsets, warpfold.asarray(offsets), DlpackExporter(offsets)):
         for name in ("sum", "mean", "all"):
             function = getattr(warpfold, f"segment_{name}")
-            got = function(warpfold.asarray(values), place)
+            got = function(warpfold.asarray(values), segment_offsets)
             assert isinstance(got, warpfold.Array)
             same(got.numpy(), function(values, offsets), name)
 
 
-def test_an_index_lies_in_every_other_word(refused):
+def test_results_of_a_pair_are_contiguous():
     values = small("float32", (20, 50))
-    places = warpfold.argmax(warpfold.asarray(values), axis=1)
-    same(places.numpy(), numpy.argmax(values, axis=1))
-    same(warpfold.max(places).numpy()[()], numpy.argmax(values, axis=1).max())
-    within = lambda: warpfold.count_within(places, 0, 9)
-    refused(ValueError, within, "(20,)", "(2,) elements", "contiguous", "asarray(array.numpy())")
+    least, greatest = warpfold.aminmax(warpfold.asarray(values), axis=1)
+    same(least.numpy(), numpy.min(values, axis=1))
+    same(greatest.numpy(), numpy.max(values, axis=1))
+    assert warpfold.count_within(greatest, 0, 9).item() == 20
+    variances, means = warpfold.var_mean(warpfold.asarray(values), axis=0)
+    assert warpfold.segment_sum(means, [0, 25, 50]).shape == (2,)
+    same(variances.numpy(), warpfold.var(values, axis=0))
 
 
 @pytest.mark.parametrize("version", [None, (1, 0), (1, 2)])
-def test_what_others_lend_is_reduced_in_place(version):
+def test_dlpack_arrays_are_reduced_in_place(version):
     values = small("float64", (6, 5))
-    lender = Lender(values, version)
-    result = warpfold.sum(lender, axis=0)
+    exporter = DlpackExporter(values, version)
+    result = warpfold.sum(exporter, axis=0)
     same(result.numpy(), values.sum(axis=0))
-    # It is in the lender's memory, and was asked for on the stream that reads it.
-    assert address(warpfold.asarray(lender)) == address(lender.array)
-    assert lender.streams == [1, 1]
-    warpfold.sum(lender, stream=2)
-    assert lender.streams[2:] == [2]
+    # The imported array has the exporter's memory, and the capsules were requested for the stream that reads it:
+    # 1 is CUDA's legacy default stream.
+    assert address(warpfold.asarray(exporter)) == address(exporter.array)
+    assert exporter.streams == [1, 1]
+    warpfold.sum(exporter, stream=2)
+    assert exporter.streams[2:] == [2]
 
 
-class Counted(Lender):
-    """A lender who counts how often his tensor comes back."""
+class CountingExporter(DlpackExporter):
+    """Counts the calls of the deleter of its tensor."""
 
     def __init__(self, values):
         super().__init__(values)
         self.returned = 0
 
     def __dlpack__(self, *, stream=None):
-        # The deleter is the last of a tensor's eight words. Ours calls the one that was there.
+        # The deleter is at byte 56 of a DLManagedTensor. The new deleter calls the original one.
         self.capsule = self.array.__dlpack__(stream=stream)
         word = ctypes.c_void_p.from_address(pointer(self.capsule) + 56)
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-        theirs = kind(word.value)
+        original = kind(word.value)
 
-        def give_back(tensor):
+        def deleter(tensor):
             self.returned += 1
-            theirs(tensor)
+            original(tensor)
 
-        self.deleter = kind(give_back)
+        self.deleter = kind(deleter)
         word.value = ctypes.cast(self.deleter, ctypes.c_void_p).value
         return self.capsule
 
 
-def test_what_is_lent_is_kept_until_it_was_read():
+def test_imported_arrays_are_kept_until_they_have_been_read():
     values = small("int64", 5000)
-    counted, interface = Counted(values), Interface(values)
+    counted, interface = CountingExporter(values), Interface(values)
     alive = weakref.ref(interface)
     results = [warpfold.sum(counted), warpfold.sum(interface, device=DEVICE)]
     del interface
     gc.collect()
     if DEVICE.simulated:
-        # On the simulator nothing that was enqueued has begun.
+        # The simulator has not started the enqueued kernels yet.
         assert counted.returned == 0 and alive() is not None
     for result in results:
         same(result.numpy()[()], values.sum())
-    # They are let go of at a later call.
+    # A later call releases the imported arrays.
     warpfold.sum(values)
     gc.collect()
     assert counted.returned == 1 and alive() is None
 
 
-def test_what_the_array_interface_says_is_reduced_in_place():
+def test_cuda_array_interface_arrays_are_reduced_in_place():
     for dtype in ("int32", "float16", "bool", "uint8", "float64"):
         values = small(dtype, (4, 300))
-        lent = Interface(values)
-        same(warpfold.sum(lent, 1, device=DEVICE).numpy(), warpfold.sum(values, 1))
+        imported = Interface(values)
+        same(warpfold.sum(imported, 1, device=DEVICE).numpy(), warpfold.sum(values, 1))
     compact = Interface(values, strides=(2400, 8), stream=1)
     same(warpfold.max(compact, device=DEVICE).numpy()[()], values.max())
     columns = Interface(values, shape=(300, 2), strides=(8, 4800))
     same(warpfold.max(columns, 1, device=DEVICE).numpy(), values[::2].max(axis=0))
 
 
-def test_what_cannot_be_lent_is_refused(refused):
+def test_unsupported_imported_arrays_are_refused(refused):
     values = small("float32", (4, 6))
-    columns = Lender(values, view=("float32", [6, 4], [1, 6], 0))
-    refused(ValueError, lambda: warpfold.segment_sum(columns, [0, 4]), "strides are (1, 6)", "contiguous()")
-    refused(ValueError, lambda: warpfold.sum_within(columns), "(6, 4)", "are (1, 6)", "contiguous()")
-    refused(ValueError, lambda: warpfold.sum_error_bound(columns), "strides are (1, 6)", "contiguous()")
+    columns = DlpackExporter(values, view=("float32", [6, 4], [1, 6], 0))
+    refused(ValueError, lambda: warpfold.segment_sum(columns, [0, 4]), "strides of (1, 6)", "contiguous()")
+    refused(ValueError, lambda: warpfold.sum_within(columns), "(6, 4)", "of (1, 6)", "contiguous()")
+    refused(ValueError, lambda: warpfold.sum_error_bound(columns), "strides of (1, 6)", "contiguous()")
     for strides in ((0, 4), (-24, 4), (25, 4), (24,)):
         apart = Interface(values, strides=strides)
         words = "(4, 6)", f"{strides} bytes", "multiples of 4", "ascontiguousarray"
         refused(ValueError, lambda: warpfold.sum(apart, device=DEVICE), *words)
-    expanded = Lender(values)
+    expanded = DlpackExporter(values)
     capsule = expanded.array.__dlpack__()
     strides = ctypes.c_uint64.from_address(pointer(capsule) + 32).value
     ctypes.c_int64.from_address(strides).value = 0
-    expanded.__class__ = type("Expanded", (Lender,), {"__dlpack__": lambda self, stream=None: capsule})
+    expanded.__class__ = type("Expanded", (DlpackExporter,), {"__dlpack__": lambda self, stream=None: capsule})
     refused(ValueError, lambda: warpfold.sum(expanded), "[0, 1]", "above zero", "contiguous()")
     wide = Interface(values, typestr="<c8")
     refused(TypeError, lambda: warpfold.sum(wide, device=DEVICE), "<c8", "bool, int8", "convert")
     swapped = Interface(values, typestr=">f4")
-    refused(TypeError, lambda: warpfold.sum(swapped, device=DEVICE), ">f4", "order of bytes")
+    refused(TypeError, lambda: warpfold.sum(swapped, device=DEVICE), ">f4", "byte order")
     whole = warpfold.asarray(values)
     odd = Interface(values, data=(address(whole) + 1, False))
     refused(ValueError, lambda: warpfold.sum(odd, device=DEVICE), "multiples of 4")
     capsule = warpfold.asarray(values).__dlpack__()
-    taken = Lender(values)
-    taken.__class__ = type("Spent", (Lender,), {"__dlpack__": lambda self, stream=None: capsule})
+    taken = DlpackExporter(values)
+    taken.__class__ = type("Spent", (DlpackExporter,), {"__dlpack__": lambda self, stream=None: capsule})
     warpfold.sum(taken)
-    refused(TypeError, lambda: warpfold.sum(taken), "no tensor that is still to be taken")
-    future = Lender(values, (1, 0))
+    refused(TypeError, lambda: warpfold.sum(taken), "consumed before")
+    future = DlpackExporter(values, (1, 0))
     capsule = future.array.__dlpack__(max_version=(1, 0))
     ctypes.c_uint32.from_address(pointer(capsule, b"dltensor_versioned")).value = 9
-    future.__class__ = type("Future", (Lender,), {"__dlpack__": lambda self, stream=None: capsule})
+    future.__class__ = type("Future", (DlpackExporter,), {"__dlpack__": lambda self, stream=None: capsule})
     refused(ValueError, lambda: warpfold.sum(future), "version 9.0", "must be 1")
     ctypes.c_uint32.from_address(pointer(capsule, b"dltensor_versioned")).value = 1
 
 
-def test_a_tensor_is_borrowed_by_what_its_owner_says():
+def test_borrow_tensor_reads_in_place_and_keeps_the_owner():
     class Owner:
         def __init__(self, array):
             self.array = array
@@ -225,34 +228,34 @@ def test_a_tensor_is_borrowed_by_what_its_owner_says():
         return _native.borrow_tensor(device, gone(), at, "int32", shape, strides)
 
     same(warpfold.sum(borrowed(first, (40, 30), (30, 1)), 0).numpy(), values.sum(0))
-    # Every second column from the third row on, and the rows as columns.
+    # Every second column, from the third row on; then the transpose.
     same(warpfold.sum(borrowed(first + 4 * 60, (38, 15), (30, 2)), 1).numpy(), values[2:, ::2].sum(1))
     same(warpfold.max(borrowed(first, (30, 40), (1, 30)), 0).numpy(), values.max(1))
-    # Along a dimension of one element nobody steps.
+    # The stride of a dimension of one element is ignored.
     same(warpfold.max(borrowed(first, (1, 30), (-7, 1)), 0).numpy(), values[0])
-    # What its library has to judge.
+    # Strides and addresses that `borrow_tensor` does not take.
     for at, strides in [(first, (0, 1)), (first, (30, -1)), (first, (30,)), (first + 2, (30, 1))]:
         assert borrowed(at, (40, 30), strides) is None
-    lent = borrowed(first, (40, 30), (30, 1))
+    imported = borrowed(first, (40, 30), (30, 1))
     del owner
-    same(warpfold.sum(lent).numpy()[()], values.sum())
+    same(warpfold.sum(imported).numpy()[()], values.sum())
     assert gone() is not None
-    del lent
-    # Another call lets go of what has ended.
+    del imported
+    # A later call releases the owners whose kernels have finished.
     warpfold.sum(values)
     gc.collect()
     assert gone() is None
 
 
-def test_what_goes_out_gives_the_memory_back_once():
+def test_exported_tensors_release_the_memory_once():
     values = small("uint8", 5000)
-    counted = Counted(values)
+    counted = CountingExporter(values)
     array = warpfold.asarray(counted)
     for version in (None, (1, 0)):
-        # Those that nobody takes, and those that are taken and dropped.
+        # A capsule that is dropped unused, and a capsule that is imported and whose array is then dropped.
         for _ in range(3):
             array.__dlpack__(max_version=version)
-            taken = Lender(values, version)
+            taken = DlpackExporter(values, version)
             taken.array = array
             same(warpfold.sum(taken).numpy()[()], values.sum(dtype="uint64"))
     del taken
@@ -263,10 +266,10 @@ def test_what_goes_out_gives_the_memory_back_once():
     assert counted.returned == 1
 
 
-def test_what_an_array_does_not_do(refused):
+def test_unsupported_array_operations_are_refused(refused):
     array = warpfold.asarray(small("float32", (2, 3)))
-    refused(BufferError, lambda: array.__dlpack__(copy=True), "copy is asked for", "numpy()")
-    refused(BufferError, lambda: array.__dlpack__(dl_device=(1, 0)), "device (1, 0) is asked for", "numpy()")
+    refused(BufferError, lambda: array.__dlpack__(copy=True), "copy is requested", "numpy()")
+    refused(BufferError, lambda: array.__dlpack__(dl_device=(1, 0)), "device (1, 0) is requested", "numpy()")
     refused(ValueError, lambda: array.__dlpack__(stream=-2), "stream -2", "0 or more, or -1")
     refused(ValueError, lambda: array._view("float32", [4, 3], None, 0), "[4, 3]", "24 bytes")
     refused(ValueError, lambda: array._view("float32", [1], None, 7), "28", "24")
@@ -275,14 +278,14 @@ def test_what_an_array_does_not_do(refused):
         assert array.__dlpack_device__() == (12, 0)
         refused(AttributeError, lambda: array.__cuda_array_interface__, "simulator", "numpy()")
     refused(ValueError, lambda: array.item(), "(2, 3)", "one element")
-    refused(ValueError, lambda: numpy.asarray(array, copy=False), "by a copy alone", "leave `copy` out")
+    refused(ValueError, lambda: numpy.asarray(array, copy=False), "needs a copy", "leave `copy` out")
     refused(TypeError, lambda: iter(array), "not iterable")
     refused(TypeError, lambda: 1.0 in array, "not iterable")
     refused(TypeError, lambda: {array: 1}, "unhashable")
     assert repr(array) == f"<warpfold.Array float32 [2, 3] on {DEVICE}>"
 
 
-def test_any_number_of_threads():
+def test_concurrent_calls_from_several_threads():
     arrays = [small("float32", (50, 40), seed) for seed in range(4)]
     wrong = []
 
@@ -302,8 +305,8 @@ def test_any_number_of_threads():
     assert not wrong
 
 
-def test_others_run_while_a_result_is_waited_for():
-    # In the simulator, where it takes much longer than the sleeps below.
+def test_other_threads_run_while_a_result_is_waited_for():
+    # On the simulator, where the reduction takes much longer than the sleeps below.
     array = warpfold.asarray(numpy.ones(16_000_000, "float32"), device="sim")
     counted, done = 0, threading.Event()
 
@@ -325,11 +328,11 @@ def test_others_run_while_a_result_is_waited_for():
         during, waits, took = during + counted - before, waits + 1, took + time.perf_counter() - start
     done.set()
     thread.join()
-    # One may slip in where a wait begins and where it ends.
+    # Even if a wait held the lock, the thread could count once before it starts and once after it ends.
     assert during > 3 * waits, "a wait that holds the interpreter's lock stops every other thread"
 
 
-def test_what_an_array_becomes_on_the_host():
+def test_arrays_convert_to_numpy_and_python_numbers():
     values = small("float32", (6, 7))
     array = warpfold.asarray(values)
     same(numpy.asarray(array), values)
@@ -340,7 +343,7 @@ def test_what_an_array_becomes_on_the_host():
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_an_array_of_one_element_is_that_number(dtype):
+def test_one_element_arrays_behave_like_numbers(dtype):
     for number in (0, 1, 7):
         for shape in [(), (1,), (1, 1)]:
             values = numpy.full(shape, number).astype(dtype)
@@ -356,7 +359,7 @@ def test_an_array_of_one_element_is_that_number(dtype):
             operator.index(array)
 
 
-def test_results_decide(refused):
+def test_truth_values_and_number_conversions_of_arrays(refused):
     array = warpfold.asarray(numpy.zeros((1, 3)))
     assert not warpfold.any(array) and not warpfold.any(array, axis=1) and warpfold.all(array == 0)
     assert warpfold.sum(array) == 0 and warpfold.sum(array) != 1
@@ -369,7 +372,7 @@ def test_results_decide(refused):
     refused(OverflowError, lambda: int(warpfold.asarray(numpy.inf)), "infinity")
 
 
-def test_arrays_are_compared_by_their_elements():
+def test_comparisons_are_elementwise():
     a, b = small("int32", (4, 5)), small("int32", (4, 5), 1)
     first, second = warpfold.asarray(a), warpfold.asarray(b)
     for compare in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge):

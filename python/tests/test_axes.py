@@ -1,4 +1,4 @@
-"""Axes and segments, of every function, against NumPy."""
+"""Reductions along axes and of segments, for every function, compared with NumPy."""
 
 import itertools
 
@@ -10,7 +10,7 @@ from conftest import HARMONIC, PRODUCTS, ROUNDED, ROWS, TYPES, is_float, levels,
 from oracle import ORACLES
 from test_functions import takes
 
-#: Forty shapes, down to none and up to what takes several blocks for a row or a column.
+#: Forty shapes, from no elements to rows and columns that are reduced by several blocks each.
 SHAPES = [
     *[(1,), (7,), (31,), (1000,), (65_537,), (300_001,), (0,)],
     *[(3, 5), (0, 4), (4, 0), (0, 0), (1, 1000), (1000, 1), (33, 65), (64, 64), (2, 1000), (700, 3), (7, 128)],
@@ -21,7 +21,7 @@ SHAPES = [
 
 
 def axes_of(shape):
-    """Every axis, from both ends, and all sets of them."""
+    """Yields None, each axis counted from both ends, and each set of axes."""
     dimensions = len(shape)
     yield None
     yield from range(-dimensions, dimensions)
@@ -30,11 +30,11 @@ def axes_of(shape):
     yield tuple(reversed(range(dimensions)))
 
 
-def numpys(name, values, axis, keepdims):
-    """What NumPy says; of several axes together where it takes one alone."""
+def numpy_result(name, values, axis, keepdims):
+    """Returns NumPy's result. NumPy has no argmin and argmax of several axes: these are joined to one first."""
     how = {"axis": axis, "keepdims": keepdims}
     if "arg" in name and isinstance(axis, tuple):
-        # The axes behind all others, in their order, as one.
+        # Moves the axes to the end, in ascending order, and joins them.
         shape = values.shape
         others = [one for one in range(values.ndim) if one not in axis]
         count = int(numpy.prod([shape[one] for one in axis]))
@@ -45,8 +45,9 @@ def numpys(name, values, axis, keepdims):
     return ORACLES[name](values, **how)
 
 
-def of_shapes(name, count):
-    """The types and levels that a function is asked for: those of numbered shapes take turns, beside float32."""
+def cases(name, count):
+    """Yields numbers below `count`, each with float32 and with one other type that the function takes, and a level for
+    each. The other types and the levels rotate."""
     for number in range(count):
         for dtype in {"float32", TYPES[number % len(TYPES)]}:
             if takes(name, dtype):
@@ -55,7 +56,7 @@ def of_shapes(name, count):
 
 
 def elements(name, dtype, shape):
-    """Small integers; for products of floats so small that no order of them overflows."""
+    """Returns small integers: 1 and -1 for products of floats, so that none overflows; positive for harmonic means."""
     values = small(dtype, shape)
     if name in HARMONIC:
         return (abs(values) + 1).astype(dtype)
@@ -63,8 +64,8 @@ def elements(name, dtype, shape):
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_axes_of_every_function(name):
-    for number, dtype, level in of_shapes(name, len(SHAPES)):
+def test_every_function_along_axes_matches_numpy(name):
+    for number, dtype, level in cases(name, len(SHAPES)):
         shape = SHAPES[number]
         values = elements(name, dtype, shape)
         for axis, keepdims in itertools.product(axes_of(shape), [False, True] if values.size < 1000 else [False]):
@@ -73,7 +74,7 @@ def test_axes_of_every_function(name):
             function = getattr(warpfold, name)
             counts = numpy.sum(numpy.ones(shape), axis=axis, keepdims=keepdims)
             if ROWS[name].of_none is None and counts.size == 0:
-                # NumPy says of some such shapes that there is no result.
+                # NumPy raises an error for some of these shapes, so only the shape is checked.
                 results = function(values, **how)
                 for one in results if ROWS[name].pair else [results]:
                     assert one.shape == counts.shape, what
@@ -84,24 +85,31 @@ def test_axes_of_every_function(name):
                 continue
             got = function(values, **how)
             with quiet():
-                expected = numpys(name, values, axis, keepdims)
+                expected = numpy_result(name, values, axis, keepdims)
             compare(name, dtype, got, expected, what)
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_along_no_axis_every_element_is_reduced_by_itself(name):
+def test_empty_axis_tuple_reduces_each_element_by_itself(name):
     shapes = [(), (1,), (7,), (3, 5), (2, 3, 4), (0,), (3, 0)]
-    for number, dtype, level in of_shapes(name, len(shapes)):
+    for number, dtype, level in cases(name, len(shapes)):
         values = elements(name, dtype, shapes[number])
-        # The oracle's logarithm has infinity minus infinity, and of variances test_functions.py has them.
+        # Not for logsumexp, for which the oracle subtracts infinity from infinity, nor for variances.
         if is_float(dtype) and values.size > 3 and name not in ("logsumexp", "var", "std", "var_mean", "nanvar", "nanstd"):
             values.flat[:3] = numpy.nan, numpy.inf, -numpy.inf
         for given, keepdims in itertools.product([values, values.T], [False, True]):
             how = {"axis": (), "keepdims": keepdims}
             got = getattr(warpfold, name)(given, **how, determinism=level)
             with quiet():
-                expected = numpys(name, given, **how)
+                expected = numpy_result(name, given, **how)
             compare(name, dtype, got, expected, f"{name} of {dtype} {given.shape}, {level}")
+
+
+def test_axes_have_pytorchs_names_too():
+    values = small("float32", (3, 4, 5))
+    same(warpfold.sum(values, dim=1), numpy.sum(values, axis=1))
+    same(warpfold.max(values, dim=[0, 2], keepdim=True), numpy.max(values, axis=(0, 2), keepdims=True))
+    assert warpfold.var(values, axis=0, keepdim=True, ddof=1).shape == (1, 4, 5)
 
 
 def test_along_no_axis_initial_values_count_for_every_element():
@@ -111,17 +119,17 @@ def test_along_no_axis_initial_values_count_for_every_element():
     same(warpfold.var(values, axis=(), ddof=1), numpy.full((3, 4), numpy.nan))
 
 
-def test_axes_that_take_turns_with_others():
+def test_alternating_reduced_and_kept_axes():
     base = small("int16", (3,) * 9)
-    # Without gaps and with some, which stay in an array on a device.
+    # Contiguous, and with gaps, which the array on the device then has too.
     for values in (small("int16", (2,) * 9), base[(slice(None, None, 2),) * 9]):
-        lent = lend(base, values) if values.base is base else warpfold.asarray(values)
+        view = device_view(base, values) if values.base is base else warpfold.asarray(values)
         for axes in [(0, 2, 4, 6), (1, 3, 5, 7), (0, 2, 4, 6, 8), (8, 2, 5, 0)]:
             for name in ("sum", "argmax", "min", "all", "std"):
-                expected = numpys(name, values, axes, False)
+                expected = numpy_result(name, values, axes, False)
                 compare(name, "int16", getattr(warpfold, name)(values, axes), expected, f"{name} along {axes}")
-                compare(name, "int16", getattr(warpfold, name)(lent, axes).numpy(), expected, f"{name} along {axes}")
-    # Every second half of these floats is zero.
+                compare(name, "int16", getattr(warpfold, name)(view, axes).numpy(), expected, f"{name} along {axes}")
+    # As bfloat16, each float32 of 1.5 is a zero and a 1.5.
     halves = warpfold.asarray(numpy.full(128, 1.5, "float32"))._view("bfloat16", [2] * 8, None, 0)
     same(warpfold.count_nonzero(halves, (0, 2, 4, 6)).numpy(), numpy.broadcast_to([0, 16], (2,) * 4))
 
@@ -135,7 +143,7 @@ def compare(name, dtype, got, expected, what):
     same(got, expected, what)
 
 
-#: Arrays of any strides, each of a base and how it is looked at.
+#: Strided arrays: the shape of a base, and a function that returns a view of it.
 STRIDED = [
     ((30, 7), lambda base: base.T),
     ((300, 70), lambda base: base[:, 3]),
@@ -147,8 +155,8 @@ STRIDED = [
 ]
 
 
-def lend(base, values):
-    """A part of a base that is on the device, as the part of NumPy's is."""
+def device_view(base, values):
+    """Copies `base` to the device, and returns the same view of the copy as `values` is of `base`."""
     size = base.itemsize
     start = (values.ctypes.data - base.ctypes.data) // size
     strides = [stride // size for stride in values.strides]
@@ -156,35 +164,36 @@ def lend(base, values):
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_arrays_of_any_strides_are_reduced_in_place(name):
-    for number, dtype, level in of_shapes(name, len(STRIDED)):
+def test_strided_arrays_are_reduced_in_place(name):
+    for number, dtype, level in cases(name, len(STRIDED)):
         shape, look = STRIDED[number]
         base = elements(name, dtype, shape)
         values = look(base)
-        lent = lend(base, values)
+        view = device_view(base, values)
         for axis, keepdims in itertools.product(axes_of(values.shape), [False, True]):
             what = f"{name} of {dtype} {values.shape} by {values.strides}, axis {axis}, {level}"
             how = {"axis": axis, "keepdims": keepdims, "determinism": level}
             with quiet():
-                expected = numpys(name, values, axis, keepdims)
-            got = getattr(warpfold, name)(lent, **how)
+                expected = numpy_result(name, values, axis, keepdims)
+            got = getattr(warpfold, name)(view, **how)
             parts = tuple(part.numpy()[()] for part in got) if ROWS[name].pair else got.numpy()[()]
             compare(name, dtype, parts, expected, what)
-            # NumPy's own array is copied to the device in one piece.
+            # NumPy's strided array is copied to the device first.
             if axis is None:
                 compare(name, dtype, getattr(warpfold, name)(values, **how), expected, what)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_axes_of_every_type(dtype):
+def test_every_type_along_axes_matches_numpy(dtype):
     values = small(dtype, (3, 40, 5))
     for name, axis in itertools.product(["sum", "argmax", "min", "var", "all"], [0, 1, 2, (1, 2)]):
-        expected = numpys(name, values, axis, False)
+        expected = numpy_result(name, values, axis, False)
         compare(name, "float32", getattr(warpfold, name)(values, axis), expected, f"{name} {axis}")
 
 
 def lengths(seed):
-    """How many elements forty segmentations have: equal lengths, all but one of none, a few long ones, and anything."""
+    """Returns the segment lengths of case number `seed`. Five kinds rotate: equal, all empty but one, short but for two
+    long ones, mixed, and Zipf-distributed."""
     random = numpy.random.default_rng(seed)
     kinds = [
         lambda: [seed] * 70,
@@ -196,8 +205,9 @@ def lengths(seed):
     return [int(length) for length in kinds[seed % len(kinds)]()]
 
 
-def of_segment(name, values):
-    """What NumPy says of a segment; of no elements what gives way to every other."""
+def numpy_result_of_segment(name, values):
+    """Returns NumPy's result of a segment. For an empty segment without one, returns what the library defines: index -1,
+    NaN for functions that skip NaN, else the identity of min or max."""
     if len(values) or ROWS[name].of_none is not None:
         with quiet():
             return ORACLES[name](values)
@@ -219,7 +229,7 @@ def of_segment(name, values):
 def check_segments(name, values, offsets, level="run-to-run"):
     got = getattr(warpfold, f"segment_{name}")(values, offsets, determinism=level)
     pieces = [values[begin:end] for begin, end in itertools.pairwise(offsets.tolist())]
-    results = [of_segment(name, piece) for piece in pieces]
+    results = [numpy_result_of_segment(name, piece) for piece in pieces]
     if ROWS[name].pair:
         expected = tuple(numpy.array(column) for column in zip(*results))
     else:
@@ -229,23 +239,23 @@ def check_segments(name, values, offsets, level="run-to-run"):
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_segments_of_every_function(name):
-    for number, dtype, level in of_shapes(name, 40):
-        # A part of the values, and offsets of every type.
+def test_segments_of_every_function_match_numpy(name):
+    for number, dtype, level in cases(name, 40):
+        # The offsets leave out elements at both ends, and their types rotate.
         kind = ["int32", "uint32", "int64", "uint64"][number % 4]
         offsets = (3 + numpy.cumsum([0, *lengths(number)])).astype(kind)
         check_segments(name, elements(name, dtype, offsets[-1] + 10), offsets, level)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_segments_of_every_type(dtype):
+def test_segments_of_every_type_match_numpy(dtype):
     offsets = numpy.cumsum([0, *lengths(3)])
     values = small(dtype, offsets[-1])
     for name in ("sum", "max", "argmin", "mean", "all"):
         check_segments(name, values, offsets)
 
 
-def test_segments_of_one_length_and_none():
+def test_equal_empty_and_no_segments():
     values = small("int64", 60)
     check_segments("sum", values, numpy.arange(0, 61, 6))
     check_segments("var", values, numpy.arange(0, 61, 6))

@@ -1,4 +1,4 @@
-"""What is refused: each by an exception of one line that says what was given, what is allowed and what to do."""
+"""Refused arguments: each raises an exception whose one line says what was given, what is allowed and what to do."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ import warpfold
 from conftest import DEVICE, ROWS, small
 
 
-def test_arguments_that_are_refused(refused):
+def test_invalid_arguments_are_refused(refused):
     values = small("float32", (3, 4))
     offsets = [0, 5, 12]
     flat = values.ravel()
@@ -27,6 +27,11 @@ def test_arguments_that_are_refused(refused):
         (TypeError, lambda: warpfold.sum(values, keepdims="no"), "keepdims 'no'", "True or False"),
         (TypeError, lambda: warpfold.var(values, ddof="x"), "ddof 'x'", "a number"),
         (TypeError, lambda: warpfold.segment_std(flat, offsets, ddof=None), "ddof None", "a number"),
+        (TypeError, lambda: warpfold.sum(values, ddof=1), "ddof for sum", "no such parameter"),
+        (TypeError, lambda: warpfold.segment_mean(flat, offsets, ddof=1), "ddof for mean", "no such parameter"),
+        (TypeError, lambda: warpfold.mean(values, initial=1), "initial for mean", "no such parameter"),
+        (TypeError, lambda: warpfold.sum(values, 0, dim=0), "axis 0 and dim 0", "one of them"),
+        (TypeError, lambda: warpfold.sum(values, keepdims=True, keepdim=True), "keepdim True", "one of them"),
         (TypeError, lambda: warpfold.sum(values, 1.5), "axis 1.5", "None, an integer or a tuple"),
         (TypeError, lambda: warpfold.sum(values, "x"), "axis 'x'", "integer"),
         (TypeError, lambda: warpfold.sum(values.astype("timedelta64[s]")), "values of dtype timedelta64[s]", "bool, int8", "view('int64')"),
@@ -63,7 +68,7 @@ def test_arguments_that_are_refused(refused):
 
 
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.of_none is None])
-def test_results_of_no_elements_that_there_are_not(name, refused):
+def test_empty_input_is_refused_if_it_has_no_result(name, refused):
     empty = numpy.empty((3, 0), "float32")
     refused(ValueError, lambda: getattr(warpfold, name)(empty), f"{name} of no elements", "(3, 0)", "longer array", *(["initial"] if ROWS[name].initial else []))
     refused(ValueError, lambda: getattr(warpfold, name)(empty, 1), f"{name} of no elements")
@@ -73,7 +78,7 @@ def test_results_of_no_elements_that_there_are_not(name, refused):
 
 
 @pytest.mark.skipif(not DEVICE.simulated, reason="there is a GPU")
-def test_a_machine_without_a_gpu_says_so(refused):
+def test_cuda_device_is_refused_without_a_gpu(refused):
     advice = "install the NVIDIA driver", "or give device=\"sim\""
     refused(warpfold.Error, lambda: warpfold.device("cuda"), "no CUDA driver: ", *advice)
     with pytest.raises(warpfold.Error) as raised:
@@ -83,7 +88,7 @@ def test_a_machine_without_a_gpu_says_so(refused):
 
 
 def test_arrays_of_another_device_are_refused():
-    # The simulator has as many devices as a process is told when it starts.
+    # The number of simulated devices is read from the environment once, so the test runs in a process of its own.
     code = """
 import warpfold
 from test_arrays import Interface
@@ -109,6 +114,6 @@ for call in (
     assert first == "device sim:0 for an array on sim:1; leave the device out, or move the array there"
     assert second == "device sim:0 for an array on sim:1; leave the device out, or move the array there"
     assert third == (
-        'an array by the CUDA array interface: it is on device 1, not 0; give its device, as by device="cuda:1"'
+        'an array by the CUDA array interface: it is on device 1, not 0; give its device, for example device="cuda:1"'
     )
-    assert fourth.endswith("its address 0x40 is on no device; give an array in device memory")
+    assert fourth.endswith("its address 0x40 is not on a device; give an array in device memory")

@@ -1,5 +1,6 @@
-"""Children of a process that has used a device: they are refused at once, or work, and never wait for threads and locks
-that they do not have. Each test is a program of its own."""
+"""Forked children of a process: calls in a child are refused at once if the parent has used a device, else they work.
+They never wait for threads that a child does not have, nor for locks that these hold. Each test runs a program in a
+process of its own."""
 
 import os
 import subprocess
@@ -10,14 +11,15 @@ import pytest
 
 from conftest import DEVICE
 
-#: What the programs begin with. `told` forks and returns what the child has printed by a function.
+#: The first lines of each program. `in_child(work)` forks, calls `work` in the child, and returns its result or its
+#: exception as text.
 HEAD = """
 import multiprocessing, os, signal, sys, threading
 import numpy, warpfold
 
 ones = numpy.ones(10_000)
 
-def told(work):
+def in_child(work):
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -33,15 +35,15 @@ def told(work):
     assert os.waitpid(child, 0)[1] == 0, line
     return line
 """
-#: Longer than any of them takes.
-PATIENCE = 300
+#: Time limit of a program in seconds, longer than any of them takes.
+TIMEOUT = 300
 
 
 def run(program):
-    """What a program prints; one that hangs is ended, and so are its children."""
+    """Runs a program and returns the lines that it prints. Kills it and its children if it hangs."""
     code = HEAD + textwrap.dedent(program)
     started = subprocess.Popen(
-        # Python warns of forks beside threads, which these are.
+        # Python warns about forks of a process that has threads, as these programs have.
         [sys.executable, "-W", "ignore", "-c", code],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         stdout=subprocess.PIPE,
@@ -49,7 +51,7 @@ def run(program):
         start_new_session=True,
     )
     try:
-        out, _ = started.communicate(timeout=PATIENCE)
+        out, _ = started.communicate(timeout=TIMEOUT)
     except subprocess.TimeoutExpired:
         os.killpg(started.pid, 9)
         raise
@@ -57,14 +59,14 @@ def run(program):
     return out.splitlines()
 
 
-#: What a child of a process that has used a device says, of whatever it calls.
+#: End of the message of any call in a child of a process that has used a device.
 ADVICE = (
     ' was used before this process was forked; start processes by multiprocessing\'s "spawn" or "forkserver", or use '
     "warpfold in the child alone"
 )
 
 
-def test_a_child_is_refused_whatever_it_calls_and_its_parent_goes_on():
+def test_calls_in_a_forked_child_are_refused_and_its_parent_works():
     lines = run("""
         array, offsets = warpfold.asarray(ones), warpfold.asarray([0, 5000, 10_000])
         result = warpfold.sum(array, determinism="everywhere")
@@ -83,7 +85,7 @@ def test_a_child_is_refused_whatever_it_calls_and_its_parent_goes_on():
             lambda: warpfold.sum(ones, device=warpfold.device(str(array.device))),
         ]
         for call in calls:
-            print(told(call))
+            print(in_child(call))
         print(warpfold.sum(ones), result.item(), warpfold.segment_max(array, offsets).numpy())
     """)
     assert lines.pop() == "10000.0 10000.0 [1. 1.]"
@@ -92,16 +94,16 @@ def test_a_child_is_refused_whatever_it_calls_and_its_parent_goes_on():
         assert line.startswith("Error: ") and line.endswith(ADVICE), line
 
 
-def test_a_child_of_a_process_that_has_used_no_device_works():
+def test_forked_child_works_if_its_parent_has_used_no_device():
     lines = run("""
-        print(told(lambda: warpfold.sum(ones)))
-        print(told(lambda: warpfold.max(numpy.ones((300, 300)), axis=0).sum()))
+        print(in_child(lambda: warpfold.sum(ones)))
+        print(in_child(lambda: warpfold.max(numpy.ones((300, 300)), axis=0).sum()))
         print(warpfold.sum(ones))
     """)
     assert lines == ["10000.0", "300.0", "10000.0"]
 
 
-def test_a_child_ends_with_the_arrays_of_its_parent():
+def test_forked_child_drops_its_parents_arrays_and_exits():
     lines = run("""
         array = warpfold.asarray(ones)
         kept = [warpfold.sum(array) for _ in range(3)]
@@ -115,7 +117,7 @@ def test_a_child_ends_with_the_arrays_of_its_parent():
     assert lines == ["7 10000.0"]
 
 
-def test_a_fork_while_other_threads_are_in_a_call():
+def test_fork_during_calls_of_other_threads():
     lines = run("""
         done = threading.Event()
 
@@ -127,19 +129,19 @@ def test_a_fork_while_other_threads_are_in_a_call():
         threads = [threading.Thread(target=work) for _ in range(2)]
         for thread in threads:
             thread.start()
-        # The first forks while a device is opened and kernels are loaded.
-        said = {told(lambda: warpfold.sum(ones)) for _ in range(40)}
+        # The first forks happen while the device is opened and kernels are loaded.
+        answers = {in_child(lambda: warpfold.sum(ones)) for _ in range(40)}
         done.set()
         for thread in threads:
             thread.join()
-        print(*sorted(said), sep="\\n")
+        print(*sorted(answers), sep="\\n")
     """)
-    # The first children may have been made before the device was.
+    # The first children may have been forked before the device was opened, so that their calls work.
     for line in lines:
         assert line == "10000.0" or line.startswith("Error: ") and line.endswith(ADVICE), line
 
 
-def test_pools_of_processes():
+def test_pools_of_spawned_and_forked_processes():
     lines = run("""
         if __name__ == "__main__":
             warpfold.sum(ones)
@@ -155,5 +157,5 @@ def test_pools_of_processes():
 
 
 @pytest.mark.skipif(not DEVICE.simulated, reason="there is a GPU")
-def test_devices_are_named_in_a_child():
-    assert run("print(warpfold.devices(), told(warpfold.devices))") == ["['sim:0'] ['sim:0']"]
+def test_devices_are_listed_in_a_forked_child():
+    assert run("print(warpfold.devices(), in_child(warpfold.devices))") == ["['sim:0'] ['sim:0']"]

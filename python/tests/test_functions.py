@@ -1,4 +1,4 @@
-"""Every function, of every type, against NumPy; sums of floats within the bound that the library states."""
+"""Every function with every element type, compared with NumPy; float sums within the bounds that the library states."""
 
 import itertools
 
@@ -14,7 +14,7 @@ from oracle import ORACLES
 
 SIZES = [0, 1, 31, 1000, 65537, 1_000_003]
 
-#: What has the same bits as NumPy's whenever its sums are exact.
+#: Functions whose results equal NumPy's if their sums are exact.
 EXACT = [name for name, row in ROWS.items() if not row.ddof and name not in (*PRODUCTS, *ROUNDED)]
 
 
@@ -25,12 +25,12 @@ def takes(name, dtype):
 
 
 def factors(dtype, shape):
-    """Floats whose product is exact in any order: a two for each half, and ones of both signs."""
+    """Returns floats whose product is exact and stays in range: 2 and 0.5 alternate, the others are 1 and -1."""
     at = numpy.arange(numpy.prod(shape)).reshape(shape)
     return numpy.select([at % 64 == 7, at % 64 == 40, at % 5 == 2], [2.0, 0.5, -1.0], 1.0).astype(dtype)
 
 
-def test_every_function_has_an_oracle_and_a_function_for_segments():
+def test_every_function_has_an_oracle_and_a_segment_function():
     assert set(ORACLES) == set(ROWS)
     assert set(warpfold.__all__) >= {name for row in ROWS for name in (row, f"segment_{row}")}
     for name in warpfold.__all__:
@@ -39,9 +39,9 @@ def test_every_function_has_an_oracle_and_a_function_for_segments():
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("name", EXACT)
-def test_exact_results(name, dtype):
+def test_exact_results_match_numpy(name, dtype):
     if not takes(name, dtype):
-        pytest.skip("floats have no bits")
+        pytest.skip(f"{name} does not take {dtype}")
     for n in SIZES:
         values = small(dtype, n, seed=n)
         if n == 0 and ROWS[name].of_none is None:
@@ -52,7 +52,7 @@ def test_exact_results(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_means_and_variances(dtype):
+def test_means_and_variances_match_numpy(dtype):
     for n in SIZES:
         values = spread(dtype, n, n) if is_float(dtype) else small(dtype, n, n)
         wide = values.astype(numpy.float64)
@@ -69,7 +69,7 @@ def test_means_and_variances(dtype):
         near(got, exact, warpfold.sum_error_bound(values) * magnitudes / n + final, f"mean of {n} {dtype}")
         for ddof in (0, 1):
             expected = numpy.var(wide, ddof=ddof) if n > ddof else numpy.nan
-            # No bound is stated for variances: some digits of the type that threads add in.
+            # The library states no bound for variances: allows some digits less than the accumulators have.
             relative = 1e-5 if dtype in ("float16", "float32", "int8", "uint8", "bool") else 1e-12
             what = f"{n} {dtype}, ddof {ddof}"
             variance, mean = warpfold.var_mean(values, ddof=ddof)
@@ -83,9 +83,9 @@ def test_means_and_variances(dtype):
 
 @pytest.mark.parametrize("dtype", [dtype for dtype in TYPES if is_float(dtype)])
 @pytest.mark.parametrize("name", [name for name in ROWS if "nan" in name])
-def test_what_is_no_number_is_left_out(name, dtype):
+def test_nan_functions_skip_nan(name, dtype):
     for n in SIZES[1:]:
-        # Some, all of whole stretches, and all.
+        # Every third element, every second run of 64 elements, and all elements.
         at = numpy.arange(n)
         for holes in (at % 3 == 0, at // 64 % 2 == 0, at >= 0):
             values = factors(dtype, n) if name in PRODUCTS else small(dtype, n, seed=n)
@@ -107,7 +107,7 @@ def test_what_is_no_number_is_left_out(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", [dtype for dtype in TYPES if is_float(dtype)])
-def test_numbers_beside_nan_are_infinities_and_zeros_too(dtype):
+def test_nan_functions_of_infinities_and_zeros_match_numpy(dtype):
     special = [numpy.nan, numpy.inf, -numpy.inf, -0.0, 2.0, -3.0]
     for n in (1, 2, 3):
         for chosen in itertools.product(special, repeat=n):
@@ -119,7 +119,7 @@ def test_numbers_beside_nan_are_infinities_and_zeros_too(dtype):
 
 
 @pytest.mark.parametrize("dtype", [dtype for dtype in TYPES if is_float(dtype)])
-def test_sums_of_floats_are_within_their_bound(dtype):
+def test_float_sums_and_products_are_within_their_bounds(dtype):
     for n in SIZES[1:]:
         values = spread(dtype, n, n)
         wide = values.astype(numpy.float64)
@@ -138,10 +138,10 @@ def test_sums_of_floats_are_within_their_bound(dtype):
 
 
 @pytest.mark.parametrize("dtype", [dtype for dtype in TYPES if is_float(dtype)])
-def test_logarithms_of_sums_of_exponentials(dtype):
+def test_logsumexp_is_accurate_if_exponentials_overflow(dtype):
     relative = 2e-15 if dtype == "float64" else 1e-6
     for n in SIZES[1:]:
-        # Exponentials of which alone would be infinite, or 0.
+        # Around 10,000 and -10,000, the exponentials themselves overflow and underflow.
         for middle in (0, 10_000, -10_000):
             values = (small(dtype, n, n) + numpy.array(middle, dtype)).astype(dtype)
             wide = values.astype(numpy.float64)
@@ -162,7 +162,7 @@ def test_products_of_integers_wrap_around(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint64", "uint32"])
-def test_extreme_integers(dtype):
+def test_extreme_integers_match_numpy(dtype):
     info = numpy.iinfo(dtype)
     values = numpy.array([info.max, info.min, info.max, 5, info.min], dtype)
     for name in ("min", "max", "aminmax", "argmin", "argmax", "bitwise_and", "bitwise_or", "bitwise_xor", "sum"):
@@ -170,7 +170,7 @@ def test_extreme_integers(dtype):
 
 
 @pytest.mark.parametrize("dtype", [dtype for dtype in TYPES if is_float(dtype)])
-def test_nan_infinities_and_zeros(dtype):
+def test_nan_infinities_and_zeros_match_numpy(dtype):
     values = small(dtype, 5000)
     for places, special in [([77], "nan"), ([4000, 78], "nan"), ([3], "inf"), ([9, 4999], "-inf"), ([], None)]:
         values = values.copy()
@@ -181,21 +181,21 @@ def test_nan_infinities_and_zeros(dtype):
         values = small(dtype, 5000)
     zeros = numpy.array([0.0, -0.0, 0.0], dtype)
     assert not warpfold.any(zeros) and warpfold.count_nonzero(zeros) == 0
-    # NumPy returns either of them; here −0 is below +0.
+    # NumPy may return either zero; for warpfold, -0 is below +0.
     assert numpy.signbit(warpfold.min(zeros)) and not numpy.signbit(warpfold.max(zeros))
     assert warpfold.sum(numpy.array([numpy.inf, -numpy.inf], dtype)).dtype.kind == "f"
     assert numpy.isnan(warpfold.sum(numpy.array([numpy.inf, -numpy.inf], dtype)))
 
 
-def test_many_large_integers():
+def test_large_integers_match_numpy():
     values = numpy.random.default_rng(1).integers(-(2**31), 2**31, 1_000_003, dtype=numpy.int32)
     same(warpfold.argmax(values), numpy.argmax(values))
     same(warpfold.sum(values), numpy.sum(values))
 
 
-def test_the_same_bits_everywhere_in_any_order():
+def test_everywhere_gives_the_same_bits_in_any_order():
     numbers = spread("float32", 30_000)
-    # Of every third element there is no number.
+    # Every third element is NaN.
     holed = numpy.where(numpy.arange(30_000) % 3 == 1, numpy.float32("nan"), numbers)
     sums = ("sum", "sum_of_squares", "sum_of_magnitudes", "l1_norm")
     of_numbers = ("nansum", "nansum_of_squares", "nansum_of_magnitudes", "nanl1_norm")
@@ -217,18 +217,18 @@ def test_the_same_bits_everywhere_in_any_order():
         assert numpy.all(numpy.isfinite(function(values))), name
 
 
-def test_variances_everywhere_lose_nothing_to_a_large_mean():
+def test_everywhere_variances_are_exact_near_a_large_mean():
     for dtype in ("float16", "float32", "float64"):
         near_large = numpy.array([1024, 1025, 1026, 1027], dtype)
         variance, mean = warpfold.var_mean(near_large, determinism="everywhere")
         assert (variance, mean) == (1.25, 1025.5), dtype
         assert warpfold.var(numpy.full(1001, 0.1, dtype), determinism="everywhere") == 0, dtype
-    # PyTorch and numpy agree bit by bit about what is left of the degrees of freedom, too.
+    # ddof changes only the divisor.
     values = spread("float64", 1001)
     same(warpfold.var(values, ddof=1, determinism="everywhere"), warpfold.var(values, determinism="everywhere") * (1001 / 1000))
 
 
-def test_what_numpy_makes_an_array_of():
+def test_objects_that_numpy_converts_are_reduced():
     same(warpfold.sum([1, 2, 3]), numpy.int64(6))
     same(warpfold.max(3.5), numpy.float64(3.5))
     same(warpfold.sum(memoryview(b"\x01\x02")), numpy.uint64(3))
@@ -240,7 +240,7 @@ def test_what_numpy_makes_an_array_of():
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_bytes_in_the_other_order_are_the_same_numbers(dtype):
+def test_other_byte_order_gives_the_same_results(dtype):
     values = small(dtype, (30, 40))
     swapped = values.astype(values.dtype.newbyteorder("S"))
     for given, as_it_is in [(swapped, values), (swapped.T[::-2], values.T[::-2]), (swapped[3, 4], values[3, 4])]:
@@ -254,7 +254,7 @@ def test_bytes_in_the_other_order_are_the_same_numbers(dtype):
     )
 
 
-def test_the_device_says_what_it_is():
+def test_device_properties():
     assert str(DEVICE) in warpfold.devices() and "sim" in warpfold.devices()[-1]
     assert warpfold.device() == DEVICE and hash(warpfold.device(str(DEVICE))) == hash(DEVICE)
     assert DEVICE.simulated == (DEVICE.name == "PTX simulator") and DEVICE.memory > 0 and DEVICE.capability >= (8, 0)
@@ -262,17 +262,29 @@ def test_the_device_says_what_it_is():
     same(warpfold.sum([1.0, 2.0], device=DEVICE), numpy.float64(3))
 
 
-def test_deviations_everywhere_are_those_of_a_row():
+def test_everywhere_std_of_rows_equals_that_of_each_row():
     rows = spread("float64", (400, 5))
     along = warpfold.std(rows, axis=1, ddof=1, determinism="everywhere")
     alone = [warpfold.std(row, ddof=1, determinism="everywhere") for row in rows]
     same(numpy.array(alone), along)
 
 
-def test_no_elements_do_not_hide_what_elements_lack():
+def test_unsupported_options_are_refused_for_empty_input_too():
     nothing = numpy.empty(0)
     for name in ("logsumexp", "prod", "mean"):
         with pytest.raises(ValueError, match="run to run only"):
             getattr(warpfold, name)(nothing, determinism="everywhere")
     with pytest.raises(ValueError, match="only integers"):
         warpfold.bitwise_or(nothing)
+
+
+@pytest.mark.parametrize("ddof", [0, 1, 0.5, 2.5])
+def test_variances_without_nan_take_ddof(ddof):
+    values = spread("float64", (40, 30))
+    values[values > 3] = numpy.nan
+    for name in ("nanvar", "nanstd"):
+        expected = getattr(numpy, name)(values, axis=1, ddof=ddof)
+        numpy.testing.assert_allclose(getattr(warpfold, name)(values, 1, ddof=ddof), expected, 1e-12)
+    offsets = numpy.arange(0, values.size + 1, 30)
+    segments = warpfold.segment_nanvar(values.reshape(-1), offsets, ddof=ddof)
+    numpy.testing.assert_allclose(segments, numpy.nanvar(values, axis=1, ddof=ddof), 1e-12)

@@ -1,6 +1,6 @@
-"""PyTorch's and CuPy's arrays on a GPU: reduced in place, on their current streams, without waiting or copying.
+"""PyTorch's tensors and CuPy's arrays on a GPU: reduced in place on their current streams, without waits or copies.
 
-Without a GPU and one of these libraries all of it is skipped, and says so.
+Without a GPU or PyTorch all of these tests are skipped, and without CuPy those of its arrays, with the reason.
 """
 
 import importlib.util
@@ -24,8 +24,7 @@ needs_cupy = pytest.mark.skipif(not HAS_CUPY, reason="CuPy is not installed: its
 TYPES = ["bool", "int8", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
 SHAPES = [((1,), 0), ((1000,), None), ((64, 1001), 1), ((64, 1001), 0), ((5, 6, 7), 1), ((3, 70_000), None), ((9, 4), (0, 1))]
 
-#: What PyTorch calls the functions. Sums of halves are made in float32 there too when they are asked
-#: for.
+#: PyTorch's counterparts of the functions. With a float32 result, PyTorch also adds half floats in float32.
 TORCH = {
     "sum": lambda a, dim: torch.sum(a, dim, dtype=torch.float32 if a.dtype in (torch.float16, torch.bfloat16) else None),
     "min": torch.amin,
@@ -51,12 +50,12 @@ def tensor(dtype, shape, seed=0):
 
 
 def sleep():
-    """Keeps the current stream busy for some tenths of a second."""
+    """Enqueues a kernel that keeps the current stream busy for some tenths of a second."""
     torch.cuda._sleep(500_000_000)
 
 
 @pytest.mark.parametrize("name", TORCH)
-def test_tensors_against_pytorch(name):
+def test_tensors_match_pytorch(name):
     for dtype in TYPES:
         if name == "logsumexp" and "float" not in dtype:
             continue
@@ -65,7 +64,7 @@ def test_tensors_against_pytorch(name):
             dim = tuple(range(len(shape))) if axis is None and name not in ("argmin", "argmax") else axis
             if name in ("argmin", "argmax") and isinstance(axis, tuple):
                 continue
-            # PyTorch has no such extremes of truth values, nor their places.
+            # PyTorch does not take bool for all of these; uint8 has the same order.
             whole = values.to(torch.uint8) if dtype == "bool" and name[:3] in ("min", "max", "arg") else values
             expected = TORCH[name](whole, dim)
             got = getattr(warpfold, name)(values, axis)
@@ -75,12 +74,12 @@ def test_tensors_against_pytorch(name):
             torch.testing.assert_close(got.double(), expected.double(), rtol=2e-6, atol=1e-6, msg=what)
 
 
-def test_a_tensor_that_is_more_than_its_memory_is_judged_by_pytorch(refused):
+def test_gradients_are_refused_and_negative_bits_are_resolved(refused):
     values = tensor("float32", (100,))
     expected = values.sum().item()
     refused(BufferError, lambda: warpfold.sum(values.clone().requires_grad_()), "gradient")
     assert warpfold.sum(torch.nn.Parameter(values, requires_grad=False)).item() == expected
-    # The imaginary part of conjugate numbers is memory with other signs.
+    # The imaginary part of a conjugate view has the negative bit: memory has the opposite signs.
     complex_values = torch.complex(torch.zeros_like(values), values)
     negative = complex_values.conj().imag
     assert negative.is_neg()
@@ -90,8 +89,70 @@ def test_a_tensor_that_is_more_than_its_memory_is_judged_by_pytorch(refused):
     assert warpfold.sum(values[3:4]).item() == values[3].item()
 
 
+@pytest.mark.parametrize("name", warpfold._ROWS)
+def test_native_calls_have_the_results_of_all_others(name):
+    row, called = warpfold._ROWS[name], 0
+    for dtype in TYPES:
+        for shape, axis in SHAPES:
+            for values in (tensor(dtype, shape), tensor(dtype, shape[::-1]).permute(*reversed(range(len(shape))))):
+                for keepdims in (False, True):
+                    ddof = 1 if row.ddof else 0
+                    results = warpfold._native.reduce_tensor(row, values, axis, keepdims, ddof)
+                    if results is None:
+                        continue
+                    called += 1
+                    others = warpfold._reduce.reduce(row, values, axis, keepdims, "run-to-run", None, None, ddof)
+                    for result, other in zip(results, others) if row.pair else [(results, others)]:
+                        assert (result.dtype, result.shape, result.device) == (other.dtype, other.shape, other.device)
+                        assert result.is_contiguous()
+                        torch.testing.assert_close(result, other, rtol=0, atol=0, equal_nan=True)
+    assert called >= 2 * len(SHAPES)
+
+
+def test_native_calls_return_none_for_unsupported_arguments():
+    call, row = warpfold._native.reduce_tensor, warpfold._ROWS["sum"]
+    values = tensor("float32", (4, 5))
+    assert call(row, values, None, False) is not None
+    for axis in (2, -3, True, (0, 0), (0, 2), "0", 1.0):
+        assert call(row, values, axis, False) is None
+    assert call(row, values, None, 1) is None
+    for other in (
+        values.cpu(),
+        values.cpu().numpy(),
+        values.clone().requires_grad_(),
+        values[:0],
+        values.expand(3, 4, 5),
+        torch.complex(values, values).conj().imag,
+        torch.complex(values, values),
+        torch.nn.Parameter(values),
+        values.to_sparse(),
+        warpfold.asarray(values.cpu().numpy()),
+        [1.0],
+    ):
+        assert call(row, other, None, False) is None
+
+
+def test_native_calls_use_the_current_stream_and_pytorchs_memory():
+    values, stream = torch.ones(1 << 20, device="cuda"), torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    # Releases the tensors that earlier calls have borrowed.
+    torch.cuda.synchronize()
+    warpfold.sum(values)
+    allocated = torch.cuda.memory_allocated()
+    with torch.cuda.stream(stream):
+        sleep()
+        values.fill_(2.0)
+        sums = [warpfold.sum(values) for _ in range(100)]
+        assert not stream.query()
+    assert torch.cuda.memory_allocated() > allocated
+    stream.synchronize()
+    assert {float(one) for one in sums} == {2.0 * values.numel()}
+    del sums
+    assert torch.cuda.memory_allocated() == allocated
+
+
 @pytest.mark.parametrize("name", TORCH)
-def test_tensors_of_any_strides_against_pytorch(name):
+def test_strided_tensors_match_pytorch(name):
     for dtype in ("int32", "bfloat16", "float32", "float64"):
         if name == "logsumexp" and "float" not in dtype:
             continue
@@ -124,11 +185,11 @@ def test_types_and_shapes_of_results():
     assert torch.isnan(warpfold.mean(tensor("float32", 0)))
 
 
-def test_nothing_is_copied():
+def test_tensors_are_not_copied():
     values = torch.ones(1 << 28, device="cuda")
-    lent = warpfold.asarray(values)
-    assert lent.__cuda_array_interface__["data"][0] == values.data_ptr()
-    del lent
+    imported = warpfold.asarray(values)
+    assert imported.__cuda_array_interface__["data"][0] == values.data_ptr()
+    del imported
     warpfold.sum(values)
     torch.cuda.synchronize()
     allocated, (free, _) = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()
@@ -140,7 +201,7 @@ def test_nothing_is_copied():
 
 
 @pytest.mark.parametrize("given", [False, True])
-def test_work_is_enqueued_on_the_stream_and_not_waited_for(given):
+def test_calls_enqueue_on_the_stream_without_waiting(given):
     values, side = torch.zeros(1 << 20, device="cuda"), torch.cuda.Stream()
     torch.cuda.synchronize()
 
@@ -156,7 +217,7 @@ def test_work_is_enqueued_on_the_stream_and_not_waited_for(given):
             warpfold.argmax(values, stream=side),
         ]
 
-    # The first time kernels are loaded, and memory for what is under way is made.
+    # The first iteration loads kernels and allocates workspaces.
     for _ in range(2):
         torch.cuda.synchronize()
         values.zero_()
@@ -168,19 +229,19 @@ def test_work_is_enqueued_on_the_stream_and_not_waited_for(given):
     assert [result.item() for result in results] == [3 << 20, 3, 0]
 
 
-def test_a_stream_waits_for_the_current_one():
+def test_given_stream_waits_for_the_current_stream():
     values, side = torch.zeros(1 << 20, device="cuda"), torch.cuda.Stream()
     warpfold.sum(values)
     torch.cuda.synchronize()
     sleep()
     values.fill_(2)
-    # By the protocol: the tensor's library makes the given stream wait for its current one.
+    # DLPack's protocol: the tensor's library makes the given stream wait for its current one.
     result = warpfold.sum(values, stream=side)
     side.synchronize()
     assert result.item() == 2 << 20
 
 
-def test_a_tensor_may_be_dropped_before_it_was_read():
+def test_tensor_may_be_dropped_before_it_has_been_read():
     side = torch.cuda.Stream()
     for round_ in range(20):
         values = torch.full((1 << 22,), float(round_), device="cuda")
@@ -189,13 +250,13 @@ def test_a_tensor_may_be_dropped_before_it_was_read():
             torch.cuda._sleep(10_000_000)
             result = warpfold.sum(values)
         del values
-        # Of the size that was let go of, on the stream that it came from.
+        # Overwrites the memory of `values` if PyTorch's allocator has it back too early.
         torch.full((1 << 22,), -1.0, device="cuda")
         side.synchronize()
         assert result.item() == round_ * (1 << 22)
 
 
-def test_tensors_are_given_back():
+def test_tensors_are_released():
     warpfold.sum(torch.ones(10, device="cuda"))
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
@@ -206,7 +267,7 @@ def test_tensors_are_given_back():
     assert torch.cuda.memory_allocated() - before < 1 << 20
 
 
-def test_results_are_used_without_a_wait():
+def test_results_can_be_used_without_a_wait():
     values = tensor("float32", (1000, 300))
     for _ in range(100):
         row_sums = warpfold.sum(values, 1)
@@ -214,7 +275,7 @@ def test_results_are_used_without_a_wait():
         assert torch.equal(largest, (values.sum(1) * 2).max())
 
 
-def test_segments_against_pytorch():
+def test_segments_match_pytorch():
     values = tensor("float32", 10_000)
     for kind in (torch.int32, torch.int64):
         offsets = torch.tensor([0, 3, 3, 700, 5000, 10_000], device="cuda")
@@ -226,7 +287,7 @@ def test_segments_against_pytorch():
     assert warpfold.segment_all(values, [0, 10]).device == values.device
 
 
-def test_what_is_refused(refused):
+def test_unsupported_tensors_are_refused(refused):
     values = tensor("float32", (40, 50))
     refused(ValueError, lambda: warpfold.sum(values[:1].expand(5, -1)), "above zero", "contiguous()")
     refused(ValueError, lambda: warpfold.sum_within(values.t()), "contiguous()")
@@ -239,7 +300,7 @@ def test_what_is_refused(refused):
     assert warpfold.sum(values).item() == values.sum().item() and room.shape == values.shape
 
 
-def test_arrays_go_to_pytorch_and_back():
+def test_result_arrays_convert_to_tensors():
     values = tensor("int64", (20, 30))
 
     class Interface:
@@ -250,10 +311,10 @@ def test_arrays_go_to_pytorch_and_back():
     for back in (torch.from_dlpack(result), torch.as_tensor(result, device="cuda")):
         assert torch.equal(back, values.sum(0))
     places = torch.from_dlpack(warpfold.argmax(Interface, 1))
-    assert places.stride() == (2,) and torch.equal(places, values.argmax(1))
+    assert places.stride() == (1,) and torch.equal(places, values.argmax(1))
 
 
-def test_whoever_takes_an_array_waits_for_it():
+def test_consumers_of_a_result_array_wait_for_its_kernels():
     values, side = torch.zeros(1 << 20, device="cuda", dtype=torch.int32), torch.cuda.Stream()
 
     class Interface:
@@ -270,7 +331,7 @@ def test_whoever_takes_an_array_waits_for_it():
         assert take(result).item() == 7 << 20
 
 
-def test_tensors_on_the_host():
+def test_host_tensors_are_reduced():
     values = tensor("bfloat16", 1000).cpu()
     assert warpfold.sum(values) == values.float().sum().item()
     assert warpfold.max(values).dtype == numpy.float32
@@ -279,7 +340,7 @@ def test_tensors_on_the_host():
 
 @needs_cupy
 @pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "argmin", "argmax", "mean", "var", "std", "any", "all"])
-def test_arrays_against_cupy(name):
+def test_arrays_match_cupy(name):
     import cupy
 
     for dtype in ("int32", "float32", "float64", "uint8", "bool"):
@@ -297,7 +358,7 @@ def test_arrays_against_cupy(name):
 
 
 @needs_cupy
-def test_cupys_current_stream():
+def test_cupy_arrays_are_reduced_on_the_current_stream():
     import cupy
 
     values, side = cupy.zeros(1 << 20, "float32"), cupy.cuda.Stream(non_blocking=True)

@@ -1,4 +1,4 @@
-"""Initial values, against NumPy."""
+"""The argument `initial`, compared with NumPy."""
 
 import numpy
 import pytest
@@ -10,7 +10,7 @@ from oracle import ORACLES
 NAMES = [name for name, row in ROWS.items() if row.initial]
 
 
-def test_these_functions_take_one():
+def test_functions_that_take_initial():
     assert sorted(NAMES) == ["max", "min", "prod", "sum"]
     with pytest.raises(TypeError):
         warpfold.mean(numpy.arange(3), initial=1)
@@ -18,7 +18,7 @@ def test_these_functions_take_one():
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("name", NAMES)
-def test_every_type(name, dtype):
+def test_initial_of_every_type_matches_numpy(name, dtype):
     function, oracle = getattr(warpfold, name), ORACLES[name]
     for n in [0, 1, 6]:
         values = small(dtype, n, seed=n)
@@ -35,14 +35,14 @@ def test_every_type(name, dtype):
                 same(function(values, **how), oracle(values, **how), f"{name} of {shape} {dtype}, {how}")
 
 
-def test_nan_prevails():
+def test_nan_initial_or_element_gives_nan():
     values, nan = numpy.array([1.0, 2.0], "float32"), numpy.nan
     for name in NAMES:
         assert numpy.isnan(getattr(warpfold, name)(values, initial=nan)), name
         assert numpy.isnan(getattr(warpfold, name)(values * nan, initial=1.0)), name
 
 
-def test_sums_wrap_around_and_types_have_ends():
+def test_initial_at_and_beyond_the_limits_of_the_type():
     assert warpfold.sum(numpy.array([1, 1]), initial=2**63 - 1) == -(2**63) + 1
     assert warpfold.max(numpy.array([1, 1]), initial=-(2**63)) == 1
     assert warpfold.sum(numpy.array([1], "uint64"), initial=2**64 - 1) == 0
@@ -56,7 +56,7 @@ def test_sums_wrap_around_and_types_have_ends():
         warpfold.sum(numpy.array([1.0]), initial="x")
 
 
-def test_arrays_on_a_device_take_one():
+def test_initial_of_device_arrays():
     array = warpfold.asarray(small("int32", (4, 6)))
     got = warpfold.max(array, axis=1, initial=5)
     assert isinstance(got, warpfold.Array)

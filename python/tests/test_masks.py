@@ -1,4 +1,4 @@
-"""Masked elements, which are never reduced in silence: an array that has some is refused, wherever it is given."""
+"""Arrays with masked elements, which are refused for every argument, so that no masked element is reduced."""
 
 import numpy
 import pytest
@@ -8,17 +8,17 @@ from conftest import DEVICE, ROWS, same, small
 from test_arrays import Interface
 from test_functions import takes
 
-ADVICE = "masked elements", "not looked at", "compressed()", "filled(0)"
+ADVICE = "not have masked elements", "compressed()", "filled(0)"
 
 
 class Marked(numpy.ndarray):
-    """Another library's masked array, as astropy's are."""
+    """Another library's masked array: a subclass of ndarray, as astropy's masked arrays are."""
 
     mask = numpy.array([False, True, False])
 
 
 class Host:
-    """An array that has NumPy's interface alone, with a mask."""
+    """An object with only NumPy's array interface, which has a mask."""
 
     def __init__(self, mask):
         self.array = numpy.arange(3.0)
@@ -26,7 +26,7 @@ class Host:
 
 
 class Made:
-    """What becomes a masked array."""
+    """An object that NumPy converts to a masked array."""
 
     def __array__(self, dtype=None, copy=None):
         return numpy.ma.array([1.0, 2.0, 3.0], mask=[0, 0, 1])
@@ -36,12 +36,12 @@ class Made:
 def test_masked_elements_are_refused_by_every_function(name, refused):
     dtype = "int32" if takes(name, "int32") else "float32"
     masked = numpy.ma.array(small(dtype, 6), mask=[0, 0, 1, 0, 0, 0])
-    refused(ValueError, lambda: getattr(warpfold, name)(masked), "values with", *ADVICE)
-    refused(ValueError, lambda: getattr(warpfold, name)(masked.reshape(2, 3), axis=0), "values with", *ADVICE)
-    refused(ValueError, lambda: getattr(warpfold, f"segment_{name}")(masked, [0, 6]), "values with", *ADVICE)
+    refused(ValueError, lambda: getattr(warpfold, name)(masked), "values must", *ADVICE)
+    refused(ValueError, lambda: getattr(warpfold, name)(masked.reshape(2, 3), axis=0), "values must", *ADVICE)
+    refused(ValueError, lambda: getattr(warpfold, f"segment_{name}")(masked, [0, 6]), "values must", *ADVICE)
 
 
-def test_masked_elements_are_refused_wherever_arrays_are_given(refused):
+def test_masked_elements_are_refused_in_every_argument(refused):
     masked, values = numpy.ma.array([0, 1, 3], mask=[0, 1, 0]), numpy.arange(3.0)
     for call in [
         lambda: warpfold.asarray(masked),
@@ -57,13 +57,13 @@ def test_masked_elements_are_refused_wherever_arrays_are_given(refused):
         lambda: warpfold.sum(Host(values > 1)),
         lambda: warpfold.sum(Made()),
     ]:
-        refused(ValueError, call, "values with", *ADVICE)
-    refused(ValueError, lambda: warpfold.segment_sum(values, masked), "offsets with", *ADVICE)
-    refused(ValueError, lambda: warpfold.segment_sum(warpfold.asarray(values), masked), "offsets with", *ADVICE)
-    refused(ValueError, lambda: warpfold.sum(values, initial=numpy.ma.masked), "initial with", *ADVICE)
+        refused(ValueError, call, "values must", *ADVICE)
+    refused(ValueError, lambda: warpfold.segment_sum(values, masked), "offsets must", *ADVICE)
+    refused(ValueError, lambda: warpfold.segment_sum(warpfold.asarray(values), masked), "offsets must", *ADVICE)
+    refused(ValueError, lambda: warpfold.sum(values, initial=numpy.ma.masked), "initial must", *ADVICE)
 
 
-def test_a_mask_of_the_cuda_array_interface_is_refused(refused):
+def test_mask_of_the_cuda_array_interface_is_refused(refused):
     values = small("float32", 8)
     masked = Interface(values, mask=Interface(values > 0))
     for call in (
@@ -71,11 +71,11 @@ def test_a_mask_of_the_cuda_array_interface_is_refused(refused):
         lambda: warpfold.asarray(masked, device=DEVICE),
         lambda: warpfold.segment_sum(masked, warpfold.asarray([0, 8]), device=DEVICE),
     ):
-        refused(ValueError, call, "interface with a mask", "not looked at", "without it")
+        refused(ValueError, call, "interface has a mask", "not supported", "without the mask")
     same(warpfold.sum(Interface(values, mask=None), device=DEVICE).numpy()[()], values.sum())
 
 
-def test_what_masks_nothing_is_an_array_like_others():
+def test_arrays_with_an_empty_mask_are_reduced():
     values = small("int32", (4, 5))
     for mask in (numpy.ma.nomask, False, numpy.zeros((4, 5), bool)):
         same(warpfold.sum(numpy.ma.array(values, mask=mask), axis=0), values.sum(axis=0, dtype="int64"))

@@ -1,4 +1,4 @@
-"""Counts, sums and means of what lies in an interval, against NumPy."""
+"""Counts, sums and means of the elements in an interval, compared with NumPy."""
 
 import math
 
@@ -13,7 +13,7 @@ INTERVALS = [(None, None), (2, 5), (2, None), (None, 2), (0, 0), (5, 2), (-3, 1)
 
 
 def inside(values, low, high):
-    """The elements of an interval, by a mask."""
+    """Returns the elements from `low` to `high`, without NaN."""
     mask = values == values
     if low is not None:
         mask &= values >= low
@@ -22,7 +22,7 @@ def inside(values, low, high):
     return values[mask]
 
 
-def holed(dtype, n):
+def with_nan(dtype, n):
     values = small(dtype, n, seed=n)
     if is_float(dtype):
         values[numpy.arange(n) % 7 == 0] = numpy.nan
@@ -30,9 +30,9 @@ def holed(dtype, n):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_every_type_and_length(dtype):
+def test_within_functions_of_every_type_match_numpy(dtype):
     for n in [0, 1, 31, 1000, 65537]:
-        values = holed(dtype, n)
+        values = with_nan(dtype, n)
         for low, high in INTERVALS:
             chosen, what = inside(values, low, high), f"{n} {dtype} from {low} to {high}"
             same(warpfold.count_within(values, low, high), numpy.int64(chosen.size), what)
@@ -48,7 +48,7 @@ def test_every_type_and_length(dtype):
 
 
 @pytest.mark.parametrize("dtype", [name for name in TYPES if not is_float(name) and name != "bool"])
-def test_integers_end_where_the_type_does_and_beyond(dtype):
+def test_integer_bounds_at_and_beyond_the_limits_of_the_type(dtype):
     least, most = (int(one) for one in (numpy.iinfo(dtype).min, numpy.iinfo(dtype).max))
     values = numpy.array([least, least + 1, 1, most - 1, most] * 13, dtype)
     ends = [least - 1, least, least + 1, most - 1, most, most + 1, -(2**100), 2**100, -(2**200), 2**200]
@@ -61,7 +61,7 @@ def test_integers_end_where_the_type_does_and_beyond(dtype):
             assert warpfold.sum_within(values, low, high) == wrapped, what
 
 
-def test_floats_are_compared_as_numpy_does():
+def test_float_bounds_are_compared_as_in_numpy():
     special = [-numpy.inf, -1.0, -1e-45, -0.0, 0.0, 1e-45, 0.1, 1.0, numpy.inf, numpy.nan]
     for dtype in ("float16", "float32", "float64"):
         values = numpy.array(special * 20, dtype)
@@ -71,7 +71,7 @@ def test_floats_are_compared_as_numpy_does():
                 assert warpfold.count_within(values, low, high) == expected, f"{dtype} from {low} to {high}"
 
 
-def test_sums_are_rounded_little():
+def test_float_sums_are_within_the_rounding_bound():
     values = spread("float32", 40_003, 1)
     chosen = inside(values, -1.5, 40.0).astype(numpy.float64)
     bound = any_order(chosen.size, "float32") * numpy.abs(chosen).sum()
@@ -79,12 +79,12 @@ def test_sums_are_rounded_little():
 
 
 @pytest.mark.parametrize("dtype", [name for name in TYPES if is_float(name)])
-def test_sums_everywhere_depend_on_no_order(dtype):
-    # Numbers of 10 bits and more, whose sums in another order would be rounded otherwise.
+def test_everywhere_sums_do_not_depend_on_the_order(dtype):
+    # Random significands and magnitudes, so that the rounding of an ordinary sum depends on its order.
     generator = numpy.random.default_rng(7)
     values = (generator.standard_normal(20_003) * 2.0 ** generator.integers(-8, 9, 20_003)).astype(dtype)
     chosen = inside(values, -0.5, 40.0).astype(numpy.float64)
-    # Of all these types but float64 it is the exact one, rounded once.
+    # The exact sum, rounded once to the result's type.
     kind = numpy.float64 if dtype == "float64" else numpy.float32
     exact = kind(math.fsum(chosen))
     for order in (values, values[::-1].copy(), numpy.sort(values)):
@@ -92,11 +92,11 @@ def test_sums_everywhere_depend_on_no_order(dtype):
         same(total, exact, f"{dtype}: {total!r}, not {exact!r}")
         assert warpfold.count_within(order, -0.5, 40.0, determinism="everywhere") == chosen.size
         mean = warpfold.mean_within(order, -0.5, 40.0, determinism="everywhere")
-        # It is that of the exact sum, which is not rounded to the type of sums before.
+        # The mean divides the exact sum, which is not rounded before.
         assert mean == numpy.float64(math.fsum(chosen) / chosen.size).astype(mean.dtype)
 
 
-def test_arrays_of_any_shape_and_place_are_taken():
+def test_host_and_device_arrays_of_two_dimensions():
     values = small("int32", (30, 40))
     expected = inside(values, 1, 4)
     array = warpfold.asarray(values)
@@ -107,7 +107,7 @@ def test_arrays_of_any_shape_and_place_are_taken():
     assert warpfold.count_within(values, numpy.int8(1), 4, device=DEVICE) == expected.size
 
 
-def test_ends_that_are_none_are_refused():
+def test_invalid_bounds_are_refused():
     ints, floats = numpy.arange(5, dtype="int32"), numpy.arange(5, dtype="float32")
     with pytest.raises(ValueError, match="lower end of the interval is NaN"):
         warpfold.count_within(floats, numpy.nan, 1)
