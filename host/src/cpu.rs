@@ -4,24 +4,19 @@ use rayon::prelude::*;
 
 use crate::{Data, Dtype, Error, Op, Result, Scalar, Value, catalogue::Variant, visible};
 
-/// A reduction on the CPU.
 #[derive(Debug)]
 pub struct CpuReduction {
     variant: &'static Variant,
     op: Op,
-    /// The threads of a parallel reduction.
+    /// `None` for the serial baseline.
     pool: Option<rayon::ThreadPool>,
 }
 
-/// The largest number of threads.
 pub const MAX_THREADS: usize = 1024;
 
 impl CpuReduction {
-    /// Creates a reduction by the calling thread or, if `parallel`, by `threads` threads; by default one
-    /// for each processor that the program may use.
-    ///
-    /// # Errors
-    /// [`Error::BadThreads`] for 0 or more than [`MAX_THREADS`], or more than one without `parallel`.
+    /// Creates a reduction by the calling thread or, if `parallel`, by `threads` threads. The default is
+    /// one thread per processor that the program may use.
     pub fn new(
         variant: &'static Variant,
         op: Op,
@@ -38,34 +33,26 @@ impl CpuReduction {
         Ok(Self { variant, op, pool })
     }
 
-    /// Returns the variant.
     pub fn variant(&self) -> &'static Variant {
         self.variant
     }
 
-    /// Returns the operation.
     pub fn op(&self) -> Op {
         self.op
     }
 
-    /// Returns the number of threads.
     pub fn threads(&self) -> usize {
         self.pool.as_ref().map_or(1, rayon::ThreadPool::current_num_threads)
     }
 
-    /// Returns the largest number of roundings in the path of one of `n` elements: its additions, plus
-    /// one for squaring.
+    /// Returns an upper bound on the roundings that affect an element of `n`: one for its square, and
+    /// one for each addition of a sum that contains the element.
     pub fn depth(&self, n: u64) -> u64 {
         let threads = self.threads() as u64;
         let (share, piece) = (n.div_ceil(threads), PIECE as u64);
         1 + share.min(piece) + share.div_ceil(piece) + if self.pool.is_some() { threads } else { 0 }
     }
 
-    /// Reduces all elements.
-    ///
-    /// # Errors
-    /// [`Error::NoValue`] for the minimum or maximum of an empty input, [`Error::UnsupportedDtype`] for
-    /// a type that the variant does not have.
     pub fn run(&self, data: &Data) -> Result<Value> {
         self.variant.require(self.op, data.dtype())?;
         if data.is_empty() && !self.op.has_empty_value() {
@@ -149,8 +136,8 @@ macro_rules! floats {
 integers! { i32 u32 i64 u64 }
 floats! { f32 f64 }
 
-/// Elements per partial sum: a single running sum in f32 would absorb elements as it grows, and from
-/// 2^24 on all of them.
+/// Elements per partial sum. As a single running f32 sum grows, it rounds small elements away: from 2^24
+/// on, adding 1 changes nothing.
 const PIECE: usize = 1 << 16;
 
 fn reduce<T: Arithmetic>(op: Op, values: &[T]) -> T {
@@ -170,10 +157,7 @@ fn reduce<T: Arithmetic>(op: Op, values: &[T]) -> T {
     }
 }
 
-/// Combines two partial results on the host.
-///
-/// # Panics
-/// Panics if they are not of one type that the kernels have.
+/// Combines two partial results, which must have the same type, on the host.
 pub(crate) fn combine(op: Op, a: Value, b: Value) -> Value {
     fn of<T: Arithmetic>(op: Op, a: T, b: T) -> Value {
         reduce(op.fold(), &[a, b]).value()
@@ -185,7 +169,7 @@ pub(crate) fn combine(op: Op, a: Value, b: Value) -> Value {
         (Value::U64(a), Value::U64(b)) => of(op, a, b),
         (Value::F32(a), Value::F32(b)) => of(op, a, b),
         (Value::F64(a), Value::F64(b)) => of(op, a, b),
-        _ => panic!("{a:?} and {b:?} are no partial results of one reduction"),
+        _ => panic!("{a:?} and {b:?} are not partial results of one reduction"),
     }
 }
 
@@ -197,16 +181,14 @@ pub fn processor_name() -> String {
 }
 
 /// Returns the memory available to this process if it is less than `bytes`. Small requests are not
-/// checked: the query takes a quarter of a millisecond, and no process is that short of memory.
+/// checked, because the query takes a quarter of a millisecond and no process is that short of memory.
 pub fn memory_short_of(bytes: u64) -> Option<u64> {
     const SMALL: u64 = 1 << 20;
     (bytes >= SMALL).then(warpfold_sim_driver::host_room).filter(|left| *left < bytes)
 }
 
-/// Refuses an allocation that exceeds the memory available to this process.
-///
-/// # Errors
-/// [`Error::OutOfMemory`]; none where the system does not report available memory.
+/// Refuses an allocation that exceeds the memory available to this process. Accepts any size if the
+/// system does not report it.
 pub fn require_memory(needed: u64) -> Result<()> {
     match memory_short_of(needed) {
         Some(free) => Err(Error::OutOfMemory { device: processor_name(), needed, free }),
@@ -214,9 +196,9 @@ pub fn require_memory(needed: u64) -> Result<()> {
     }
 }
 
-/// Returns whether the CPU baselines have a type.
+/// Returns whether the CPU baselines support an element type.
 pub fn has(dtype: Dtype) -> bool {
-    // Only types whose sums have the type itself: sums of smaller types are wider.
+    // Smaller types are not supported, because their sums have a wider type than their elements.
     dtype.size() >= size_of::<u32>()
 }
 
@@ -249,7 +231,7 @@ mod tests {
 
     /// A single running sum would end at 2^24 instead of 2^25.
     #[test]
-    fn elements_are_not_swallowed_by_a_long_sum() {
+    fn long_sums_do_not_absorb_elements() {
         let n = 1 << 25;
         let mut data = Data::drawn(Op::Sum, Dtype::F32, n, 1);
         let expected = Expected::mark(Op::Sum, &mut data, n).unwrap();
@@ -259,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_nan_and_the_zeros_are_as_on_the_gpu() {
+    fn cpu_matches_gpu_on_empty_nan_and_signed_zero() {
         let run = |op, values: Vec<f32>| {
             baseline("cpu_parallel", op, Some(3)).unwrap().run(&Data::F32(values))
         };
@@ -281,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_baselines_lack_is_refused() {
+    fn unsupported_types_and_operations_are_refused() {
         let refused = |op, data: &Data| baseline("cpu_serial", op, None).unwrap().run(data).unwrap_err();
         for &dtype in Dtype::ALL.iter().filter(|&&dtype| !has(dtype)) {
             let error = refused(Op::Sum, &Data::random(dtype, 3, 1));
@@ -292,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_threads_that_cannot_be_are_refused() {
+    fn invalid_thread_counts_are_refused() {
         for (id, threads) in [("cpu_parallel", 0), ("cpu_parallel", 5000), ("cpu_serial", 2)] {
             let message = baseline(id, Op::Sum, Some(threads)).unwrap_err().to_string();
             assert!(message.contains(&threads.to_string()), "{message}");

@@ -1,4 +1,4 @@
-//! Dynamically typed arrays and values, for the command line and the catalogue's tests.
+//! Dynamically typed arrays and values, for the command line and for tests over the catalogue.
 
 use std::{fmt, io};
 
@@ -40,21 +40,17 @@ use crate::{Dtype, Op};
 /// }
 /// ```
 pub trait Scalar: sealed::Scalar + Pod + Send + Sync + PartialEq + fmt::Debug {
-    /// The name of the type.
     const DTYPE: Dtype;
     /// Returns a value from 64 random bits: integers over their whole range, floats uniform in [-1, 1).
     fn random(bits: u64) -> Self;
-    /// Converts an integer, as far as the type can hold it.
+    /// Converts an integer like `as`, which changes values that the type cannot represent.
     fn of_integer(integer: u64) -> Self;
-    /// Converts a signed integer, as far as the type can hold it.
     fn of_signed(integer: i64) -> Self;
     /// The greatest value: the identity of the minimum.
     const LARGEST: Self;
     /// The least value: the identity of the maximum.
     const SMALLEST: Self;
-    /// Returns the value with its type.
     fn value(self) -> Value;
-    /// Returns the array with its type.
     fn data(values: Vec<Self>) -> Data;
 }
 
@@ -64,7 +60,6 @@ mod sealed {
 
 macro_rules! scalars {
     ($($ty:ty = $variant:ident: $smallest:ident to $largest:ident, $random:expr;)*) => {
-        /// A value of one of the element types.
         #[derive(Debug, Clone, Copy, PartialEq)]
         pub enum Value {
             $(
@@ -148,7 +143,7 @@ macro_rules! scalars {
             ($data:expr, $value:expr, $values:ident, $one:ident => $body:expr) => {
                 match ($data, $value) {
                     $(($crate::Data::$variant($values), $crate::Value::$variant($one)) => $body,)*
-                    (data, value) => panic!("{value:?} is no element of {}", data.dtype()),
+                    (data, value) => panic!("{value:?} is not an element of {}", data.dtype()),
                 }
             };
         }
@@ -170,7 +165,7 @@ scalars! {
     f64 = F64: NEG_INFINITY to INFINITY, unit;
 }
 
-/// Returns a uniform value in [-1, 1) with 53 bits.
+/// Returns a uniform value in [-1, 1) with 53 random bits.
 fn unit(bits: u64) -> f64 {
     ((bits >> 11) as f64) * 2.0_f64.powi(-52) - 1.0
 }
@@ -201,8 +196,8 @@ impl Data {
         })
     }
 
-    /// Returns `n` random integers from 0 to below `bound`, in any type that holds them exactly. The
-    /// last is the largest, so that a sum that omits it differs.
+    /// Returns `n` random integers in `0..bound`, which `dtype` must represent exactly. The last element
+    /// is `bound - 1`, so that a sum that omits it differs.
     pub fn random_below(dtype: Dtype, n: usize, seed: u64, bound: u64) -> Self {
         with_dtype!(dtype, T => {
             let last = (n as u64).saturating_sub(1);
@@ -214,7 +209,7 @@ impl Data {
         })
     }
 
-    /// Returns `n` integers by their index, in any type that holds them exactly.
+    /// Returns the integers `value(0)` to `value(n - 1)`, which `dtype` must represent exactly.
     pub fn of_integers(dtype: Dtype, n: usize, value: impl Fn(usize) -> i64) -> Self {
         with_dtype!(dtype, T => T::data((0..n).map(|i| T::of_signed(value(i))).collect()))
     }
@@ -226,11 +221,7 @@ impl Data {
         })
     }
 
-    /// Reads `n` elements in native byte order, without a second copy of them.
-    ///
-    /// # Errors
-    /// Errors of the reader; kind `UnexpectedEof` if there are fewer elements, `OutOfMemory` if they do
-    /// not fit.
+    /// Reads `n` elements in native byte order. Fails with `OutOfMemory` if they do not fit in memory.
     #[cfg(target_endian = "little")]
     pub(crate) fn read(dtype: Dtype, n: usize, from: &mut impl io::Read) -> io::Result<Self> {
         with_dtype!(dtype, T => {
@@ -242,7 +233,6 @@ impl Data {
         })
     }
 
-    /// Returns the type of the elements.
     pub fn dtype(&self) -> Dtype {
         fn of<T: Scalar>(_: &[T]) -> Dtype {
             T::DTYPE
@@ -250,12 +240,10 @@ impl Data {
         with_data!(self, values => of(values))
     }
 
-    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         with_data!(self, values => values.len())
     }
 
-    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -266,8 +254,8 @@ impl Data {
     }
 }
 
-/// Returns random bits for element `i`: SplitMix64, whose state after i steps has a closed form, so that
-/// elements can be made in any order.
+/// Returns random bits for element `i`. This is SplitMix64, whose state after i steps has a closed form,
+/// so that elements can be generated in parallel.
 pub(crate) fn mix(seed: u64, i: u64) -> u64 {
     let mut z = seed
         .wrapping_mul(0xd134_2543_de82_ef95)
@@ -279,18 +267,12 @@ pub(crate) fn mix(seed: u64, i: u64) -> u64 {
 
 impl Value {
     /// Converts bytes in native byte order.
-    ///
-    /// # Panics
-    /// Panics if `bytes` is shorter than the type.
     pub fn from_bytes(dtype: Dtype, bytes: &[u8]) -> Self {
         with_dtype!(dtype, T => bytemuck::pod_read_unaligned::<T>(&bytes[..size_of::<T>()]).value())
     }
 
-    /// Returns the identity of an operation on values of `dtype`.
-    ///
-    /// # Panics
-    /// Panics for [`Op::ArgMin`] and [`Op::ArgMax`]: they combine elements with their indices, which are
-    /// no values of one type.
+    /// Returns the identity of an operation other than [`Op::ArgMin`] and [`Op::ArgMax`], which combine
+    /// pairs of element and index.
     pub fn identity(op: Op, dtype: Dtype) -> Self {
         with_dtype!(dtype, T => match op {
             Op::Sum | Op::SumOfSquares => T::zeroed().value(),
@@ -300,12 +282,10 @@ impl Value {
         })
     }
 
-    /// Returns the bytes in native byte order.
     pub fn to_bytes(self) -> Vec<u8> {
         with_one!(self, value => bytemuck::bytes_of(&value).to_vec())
     }
 
-    /// Returns the type of the value.
     pub fn dtype(self) -> Dtype {
         fn of<T: Scalar>(_: T) -> Dtype {
             T::DTYPE
@@ -313,7 +293,7 @@ impl Value {
         with_one!(self, value => of(value))
     }
 
-    /// Returns the absolute value, for floats rounded down.
+    /// Returns the absolute value, rounded down for floats.
     pub fn magnitude(self) -> u64 {
         match self {
             Self::I8(v) => v.unsigned_abs().into(),

@@ -9,91 +9,55 @@ use warpfold_driver::CallError;
 
 use crate::{Arch, Dtype, Op, Statistic, Value};
 
-/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Any error of this crate.
 #[derive(Debug, ThisError)]
 #[non_exhaustive]
 pub enum Error {
     /// A check that would accept a wrong result.
     #[error(
-        "{case} cannot tell right from wrong: a kernel that {planted} gives {given}, expected is {expected} and \
-         {allowed} off it is allowed; take fewer elements, or a type of more bits"
+        "the check of {case} cannot detect a wrong result: a kernel that {planted} gives {given}, \
+         {expected} is expected, and an error of {allowed} is allowed; take fewer elements, or a wider \
+         type"
     )]
     Blind {
         /// Operation and number of elements.
         case: String,
-        /// The action of the wrong kernel.
+        /// The fault of the wrong kernel, as a verb with its object.
         planted: &'static str,
-        /// The wrong kernel's result.
         given: Value,
-        /// The correct result.
         expected: Value,
-        /// The allowed error.
         allowed: f64,
     },
-    /// An unknown name.
     #[error("unknown {what} `{given}`{}; {see}", suggestion(.nearest))]
-    UnknownName {
-        /// The kind of name.
-        what: &'static str,
-        /// The name as given.
-        given: String,
-        /// The closest known name.
-        nearest: Option<String>,
-        /// Where to find the known names.
-        see: Cow<'static, str>,
-    },
-    /// An architecture that is not written `sm_NN`.
+    UnknownName { what: &'static str, given: String, nearest: Option<String>, see: Cow<'static, str> },
     #[error(transparent)]
     BadArch(#[from] BadArch),
-    /// The variant lacks the operation.
     #[error("{variant} has no {op}; it has {}", join(.has))]
-    UnsupportedOp {
-        /// The requested variant.
-        variant: &'static str,
-        /// The requested operation.
-        op: Op,
-        /// The supported operations.
-        has: &'static [Op],
-    },
-    /// The variant lacks the type.
+    UnsupportedOp { variant: &'static str, op: Op, has: &'static [Op] },
     #[error("{variant} has no {dtype}; it has {}", join(.has))]
-    UnsupportedDtype {
-        /// The requested variant.
-        variant: &'static str,
-        /// The requested type.
-        dtype: Dtype,
-        /// The supported types.
-        has: &'static [Dtype],
-    },
-    /// A preset that the variant does not have.
+    UnsupportedDtype { variant: &'static str, dtype: Dtype, has: &'static [Dtype] },
     #[error("{variant} has no preset `{given}`; it has {}", if .has.is_empty() { "none".to_owned() } else { join(.has) })]
     UnknownPreset {
-        /// The requested variant.
         variant: &'static str,
         /// The name as given.
         given: String,
-        /// The presets of the variant.
         has: Vec<&'static str>,
     },
     /// A variant of another family, where a reduction kernel is needed.
-    #[error("{variant} is no reduction kernel; `cargo xtask list` shows which are")]
+    #[error("{variant} is not a reduction kernel; `cargo xtask run --list` lists the reduction kernels")]
     NoReduction {
         /// The requested variant.
         variant: &'static str,
     },
     /// A variant or pattern of another kind, where a kernel that moves elements is needed.
-    #[error("{variant} does not move elements in this pattern; `cargo xtask list` shows what does")]
-    NoMovement {
-        /// The requested variant.
-        variant: &'static str,
-    },
-    /// An invalid number of CPU threads.
+    #[error(
+        "{variant} does not move elements in this pattern; `cargo xtask run --list` lists the variants \
+         that do"
+    )]
+    NoMovement { variant: &'static str },
     #[error("{given} threads for {variant}; allowed are 1 to {most}")]
     BadThreads {
-        /// The requested variant.
         variant: &'static str,
         /// The requested threads.
         given: usize,
@@ -101,73 +65,32 @@ pub enum Error {
         most: usize,
     },
     /// The system could not create threads.
-    #[error("no threads: {0}; take fewer --threads")]
+    #[error("the system cannot create the threads: {0}; give fewer --threads")]
     Threads(String),
-    /// An invalid size for a kernel that moves elements.
     #[error("{what} is {given}; allowed are 1 to {most}")]
-    BadSize {
-        /// The name of the size.
-        what: &'static str,
-        /// The size as given.
-        given: u64,
-        /// The largest allowed size.
-        most: u64,
-    },
-    /// An invalid block size.
+    BadSize { what: &'static str, given: u64, most: u64 },
     #[error(
         "block is {given}; allowed are the powers of two from {} to {}",
         BLOCK_SIZES.start(),
         BLOCK_SIZES.end()
     )]
-    BadBlock {
-        /// The requested threads.
-        given: u32,
-    },
-    /// An invalid grid size.
+    BadBlock { given: u32 },
     #[error("grid is {given}; allowed are 1 to {} blocks", crate::plan::MAX_GRID)]
-    BadGrid {
-        /// The requested blocks.
-        given: u64,
-    },
-    /// A grid given for a variant with a fixed one.
+    BadGrid { given: u64 },
     #[error(
-        "grid is {given}, but {variant} has no choice: its elements per thread and n make {needed} blocks here; \
-         leave --grid out"
+        "grid is {given}, but that of {variant} is fixed: n and its elements per thread make {needed} \
+         blocks here; leave --grid out"
     )]
-    FixedGrid {
-        /// The requested variant.
-        variant: &'static str,
-        /// The requested blocks.
-        given: u64,
-        /// The blocks that n and the block size require.
-        needed: u64,
-    },
-    /// A grid that is not a whole number of clusters.
+    FixedGrid { variant: &'static str, given: u64, needed: u64 },
     #[error(
         "grid is {given}, but {variant} runs in clusters of {cluster} blocks; take a multiple of {cluster}"
     )]
-    PartialCluster {
-        /// The requested variant.
-        variant: &'static str,
-        /// The requested blocks.
-        given: u64,
-        /// Blocks of a cluster.
-        cluster: u64,
-    },
-    /// A grid that cannot be resident at once, for a variant with a grid-wide barrier.
+    PartialCluster { variant: &'static str, given: u64, cluster: u64 },
     #[error(
-        "grid is {given}, but {variant} waits for all blocks at once and at most {largest} fit on this device; \
-         leave --grid out or take at most that"
+        "grid is {given}, but {variant} has a grid-wide barrier and at most {largest} of its blocks fit \
+         on this device at once; leave --grid out or give at most {largest}"
     )]
-    GridNotResident {
-        /// The requested variant.
-        variant: &'static str,
-        /// The requested blocks.
-        given: u64,
-        /// The largest number of resident blocks.
-        largest: u32,
-    },
-    /// Too many elements for one element per thread.
+    GridNotResident { variant: &'static str, given: u64, largest: u32 },
     #[error(
         "{n} elements need {needed} blocks of {block} threads; at most {} can be launched; take a larger block",
         crate::plan::MAX_GRID
@@ -181,138 +104,64 @@ pub enum Error {
         needed: u64,
     },
     /// Minimum, maximum or mean of an empty input.
-    #[error("{statistic} of 0 elements has no value; give at least 1 element (the sum of none is 0)")]
+    #[error(
+        "{statistic} of 0 elements has no value; give at least 1 element (the sum of 0 elements is 0)"
+    )]
     NoValue {
         /// The requested statistic.
         statistic: Statistic,
     },
     /// A statistic of integers whose sum may wrap around.
     #[error(
-        "{statistic} of {n} {dtype} up to {largest}: the sum may pass the type's range; take 64-bit or floating-point elements"
+        "{statistic} of {n} {dtype} up to {largest}: the sum may exceed the type's range; take 64-bit \
+         or floating-point elements"
     )]
-    MayWrap {
-        /// The requested statistic.
-        statistic: Statistic,
-        /// The number of elements.
-        n: u64,
-        /// The type of the elements.
-        dtype: Dtype,
-        /// The largest magnitude among them.
-        largest: u64,
-    },
-    /// The GPU is older than the kernel needs.
+    MayWrap { statistic: Statistic, n: u64, dtype: Dtype, largest: u64 },
     #[error("{variant} needs {needed} or newer; {device} is {arch}")]
-    ArchTooOld {
-        /// The requested variant.
-        variant: &'static str,
-        /// The oldest supported architecture.
-        needed: Arch,
-        /// Name of the device.
-        device: String,
-        /// The architecture of the device.
-        arch: Arch,
-    },
-    /// No usable CUDA driver.
+    ArchTooOld { variant: &'static str, needed: Arch, device: String, arch: Arch },
     #[error("no CUDA device: {reason}; `--device sim` runs on the simulator")]
-    NoCuda {
-        /// The message of the driver or its loader.
-        reason: String,
-    },
-    /// A second driver was requested in one process.
+    NoCuda { reason: String },
     #[error(
-        "the {wanted} is wanted, but this process runs on the {bound}: cust binds one driver per process; run another \
-         process"
+        "the {wanted} was requested, but this process already uses the {bound}, and cust binds one \
+         driver per process; use the {wanted} in another process"
     )]
-    OtherDriver {
-        /// The requested driver.
-        wanted: &'static str,
-        /// The driver that was opened first.
-        bound: &'static str,
-    },
-    /// The driver refused a call.
+    OtherDriver { wanted: &'static str, bound: &'static str },
     #[error("{device}: {call} failed: {reason}")]
-    Driver {
-        /// Name of the device.
-        device: String,
-        /// The failed call.
-        call: &'static str,
-        /// The driver's reason.
-        reason: String,
-    },
-    /// There is not enough memory.
+    Driver { device: String, call: &'static str, reason: String },
     #[error("{needed} bytes are needed, {free} bytes are free on {device}; take a smaller --n")]
-    OutOfMemory {
-        /// Name of the device.
-        device: String,
-        /// The requested bytes.
-        needed: u64,
-        /// The free bytes.
-        free: u64,
-    },
-    /// PTX was not found.
+    OutOfMemory { device: String, needed: u64, free: u64 },
     #[error("no PTX for {what} under {}; build it with `cargo xtask build-ptx`", .path.display())]
-    PtxMissing {
-        /// The name of the missing PTX.
-        what: String,
-        /// The path of the file.
-        path: PathBuf,
-    },
-    /// PTX that the device rejects.
+    PtxMissing { what: String, path: PathBuf },
     #[error("{}: {reason}", .path.display())]
-    PtxRejected {
-        /// The path of the file.
-        path: PathBuf,
-        /// The message of the driver or the simulator.
-        reason: String,
-    },
-    /// An entry with other parameters than the library passes: its PTX was built from other sources.
+    PtxRejected { path: PathBuf, reason: String },
     #[error(
-        "{}: `{entry}` takes {takes}, but is launched with {passes}; build the file anew, with \
+        "{}: `{entry}` takes {takes}, but is launched with {passes}; build the file again with \
          `cargo xtask build-ptx`, or a CUDA C twin with `cargo xtask build-twins`",
         .path.display()
     )]
-    WrongParameters {
-        /// The path of the file.
-        path: PathBuf,
-        /// The name of the entry.
-        entry: String,
-        /// The parameters that the PTX declares.
-        takes: String,
-        /// The parameters that the library passes.
-        passes: String,
-    },
-    /// A file that could not be read.
+    WrongParameters { path: PathBuf, entry: String, takes: String, passes: String },
     #[error("{}: {reason}", .path.display())]
     BadInput {
-        /// The path of the file.
         path: PathBuf,
         /// The problem and what is allowed.
         reason: String,
     },
     /// More elements than one reduction supports.
-    #[error("{n} elements; a reducer takes at most {most}; reduce slices of the buffer")]
+    #[error("{n} elements were given; a reducer takes at most {most}; reduce slices of the buffer")]
     TooManyElements {
         /// The elements of the buffer.
         n: u64,
         /// The largest number of elements.
         most: u64,
     },
-    /// A wait for a device has failed twice without proof that its work has ended.
+    /// Two waits for a device have failed without proof that its work has ended.
     #[error(
-        "{device} is used no more: a wait has failed, and what it was for may still run; start the program anew"
+        "{device} can no longer be used: a wait failed, and the work that it waited for may still run; \
+         restart the program"
     )]
-    Abandoned {
-        /// The name of the device.
-        device: String,
-    },
-    /// A buffer, workspace or stream that does not match the call.
+    Abandoned { device: String },
     #[error("{what}: {reason}")]
-    Mismatch {
-        /// The name of the argument.
-        what: &'static str,
-        /// What was given and what is needed.
-        reason: String,
-    },
+    Mismatch { what: &'static str, reason: String },
 }
 
 impl Error {

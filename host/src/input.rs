@@ -1,50 +1,39 @@
-//! Elements from files: NumPy's `.npy`, or raw little-endian.
-
-pub mod npy;
+//! Reads elements from files: NumPy's `.npy`, or raw little-endian.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io::{self, BufReader, Read, Seek},
     path::Path,
 };
 
+use warpfold_io::npy;
+pub use warpfold_io::{MAX_PTX, MAX_TEXT, open, text};
+
 use crate::{Data, Dtype, Error, Result, cpu::memory_short_of};
 
-/// Reads a file: `.npy` if it has the magic bytes, otherwise raw little-endian elements of `dtype`.
+/// Reads a file: `.npy` if it starts with the magic bytes, otherwise raw little-endian elements of
+/// `dtype`.
 ///
-/// An `.npy` may have any number of dimensions that NumPy supports, in C or Fortran order: a reduction
-/// takes all of its elements, in file order. `dtype`, if given, must be the file's type.
+/// An `.npy` may have any number of dimensions that NumPy supports, in C or Fortran order; all of its
+/// elements are read, in file order. `dtype`, if given, must be the file's type.
 ///
 /// Time and memory are linear in the file's size, which is limited by the memory available to the
 /// process.
-///
-/// # Errors
-/// [`Error::BadInput`] if the file cannot be read, is a folder, a pipe or a device, exceeds the memory,
-/// is truncated, big endian, of another type, or not a whole number of elements.
 pub fn read(path: &Path, dtype: Option<Dtype>) -> Result<Data> {
     let elements = open(path).and_then(|file| Elements::of(path, file, dtype));
     elements.and_then(Elements::read).map_err(|reason| Error::BadInput { path: path.to_owned(), reason })
 }
 
-/// The size limit of a text that a command reads (a tuning, results, another program's counters).
-pub const MAX_TEXT: u64 = 16 << 20;
-
-/// The size limit of a PTX file, which is that of the simulator.
-pub const MAX_PTX: u64 = 64 << 20;
-
-/// Reads a text file of at most `most` bytes.
-///
-/// # Errors
-/// One line: the file cannot be read, is not a regular file, is too large, or is not UTF-8.
-pub fn text(path: &Path, most: u64) -> Result<String, String> {
-    let file = open(path)?;
-    let mut text = String::new();
-    // This also bounds a file that grows during the read.
-    file.take(most + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
-    if text.len() as u64 > most {
-        return Err(format!("has more than {most} bytes; allowed are {most}"));
+/// Returns the smallest type that holds all values of a file's type.
+pub fn dtype_of(stored: npy::Type) -> Dtype {
+    match stored {
+        npy::Type::Bool => Dtype::U8,
+        other => other.name().parse().expect("all types but bool are the library's"),
     }
-    Ok(text)
+}
+
+pub fn raw_type(dtype: Dtype) -> npy::Type {
+    npy::Type::named(dtype.name()).expect("all types of the library have a name there")
 }
 
 /// A file positioned at its first element.
@@ -52,24 +41,6 @@ struct Elements {
     file: BufReader<File>,
     dtype: Dtype,
     count: u64,
-}
-
-/// Opens a regular file. Other kinds may be endless, or block until another process writes.
-///
-/// # Errors
-/// The path is not a regular file, or cannot be opened.
-pub fn open(path: &Path) -> Result<File, String> {
-    let is_file = |found: fs::Metadata| match found {
-        found if found.is_file() => Ok(()),
-        found if found.is_dir() => Err("is a folder; name a file in it".to_owned()),
-        _ => Err("is a pipe or a device; write the elements to a file".to_owned()),
-    };
-    let said = |error: io::Error| error.to_string();
-    // Checked before opening, which would block on a pipe without a writer.
-    is_file(fs::metadata(path).map_err(said)?)?;
-    let file = File::open(path).map_err(said)?;
-    is_file(file.metadata().map_err(said)?)?;
-    Ok(file)
 }
 
 impl Elements {
@@ -86,8 +57,8 @@ impl Elements {
         }
         if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy")) {
             return Err(
-                "no .npy file: it does not start with \\x93NUMPY; name raw elements otherwise and \
-                        give --dtype"
+                "not a .npy file: it does not start with \\x93NUMPY; for raw elements, use another file \
+                 extension and give --dtype"
                     .to_owned(),
             );
         }
@@ -97,12 +68,13 @@ impl Elements {
 
     fn npy(mut file: BufReader<File>, length: u64, wanted: Option<Dtype>) -> Result<Self, String> {
         let head = npy::head(&mut file)?;
-        let npy::Stored::As(dtype) = head.stored else {
-            return Err(format!(
-                "holds {}; allowed are i8, u8, i16, u16, i32, u32, i64, u64, f16, f32 and f64",
-                head.stored
-            ));
-        };
+        if head.stored == npy::Type::Bool {
+            return Err(
+                "holds bool; allowed are i8, u8, i16, u16, i32, u32, i64, u64, f16, f32 and f64"
+                    .to_owned(),
+            );
+        }
+        let dtype = dtype_of(head.stored);
         if head.big_endian {
             return Err(format!(
                 "holds {dtype}, big endian; convert it with a.astype(a.dtype.newbyteorder('<'))"
@@ -110,16 +82,16 @@ impl Elements {
         }
         if let Some(wanted) = wanted.filter(|&wanted| wanted != dtype) {
             return Err(format!(
-                "holds {dtype}, asked for was {wanted}; leave --dtype out or convert it"
+                "holds {dtype}, but --dtype is {wanted}; leave --dtype out or convert the file"
             ));
         }
         let needed = head.bytes();
         let position = file.stream_position().map_err(|error| error.to_string())?;
         let present = length.saturating_sub(position);
         if present < needed {
-            return Err(format!("cut off: {present} bytes of elements, its shape needs {needed}"));
+            return Err(format!("cut off: {present} bytes of elements, but its shape needs {needed}"));
         }
-        // Either order stores the elements contiguously.
+        // Arrays in C order and in Fortran order are both contiguous.
         Ok(Self { file, dtype, count: head.elements() })
     }
 
@@ -128,8 +100,7 @@ impl Elements {
         let size = dtype.size() as u64;
         if !length.is_multiple_of(size) {
             return Err(format!(
-                "{length} bytes are no whole number of {dtype}, which take {size} each; is --dtype \
-                 right?"
+                "{length} bytes are not a multiple of the {size} bytes of one {dtype}; check --dtype"
             ));
         }
         Ok(Self { file, dtype, count: length / size })
@@ -139,8 +110,8 @@ impl Elements {
         let needed = self.count * self.dtype.size() as u64;
         if let Some(most) = memory_short_of(needed) {
             return Err(format!(
-                "{needed} bytes of elements; this process has {most} bytes of memory left; reduce it \
-                 in parts"
+                "{needed} bytes of elements do not fit; this process has {most} bytes of memory left; \
+                 reduce the file in parts"
             ));
         }
         Data::read(self.dtype, self.count as usize, &mut self.file).map_err(|error| match error.kind() {
@@ -152,6 +123,8 @@ impl Elements {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn npy_file(descr: &str, order: &str, shape: &str, elements: &[u8]) -> Vec<u8> {
@@ -210,7 +183,7 @@ mod tests {
         let signed = npy_file("|i1", "False", "(2,)", &[0x80, 0xff]);
         assert_eq!(read_as("a.npy", &signed, None), Ok(Data::I8(vec![-128, -1])));
         let message = read_as("a.npy", &signed, Some(Dtype::U8)).unwrap_err();
-        assert!(message.contains("holds i8, asked for was u8"), "{message}");
+        assert!(message.contains("holds i8, but --dtype is u8"), "{message}");
     }
 
     #[test]
@@ -220,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_file_is_said() {
+    fn invalid_files_are_refused_with_the_reason() {
         let elements = bytes_of(&[1, 2, 3]);
         let whole = npy_file("<i4", "False", "(3,)", &elements);
         let cases: [(&str, Vec<u8>, Option<Dtype>, &str); 10] = [
@@ -230,9 +203,14 @@ mod tests {
             ("a.npy", npy_file(">i4", "False", "(3,)", &elements), None, "big endian"),
             ("a.npy", npy_file("<c4", "False", "(3,)", &elements), None, "allowed are"),
             ("a.npy", npy_file("<c8", "False", "(1,)", &elements), None, "allowed are"),
-            ("a.npy", whole, Some(Dtype::F32), "holds i32, asked for was f32"),
-            ("a.npy", b"hello".to_vec(), None, "no .npy file"),
-            ("a.bin", vec![0; 7], Some(Dtype::I32), "7 bytes are no whole number of i32"),
+            ("a.npy", whole, Some(Dtype::F32), "holds i32, but --dtype is f32"),
+            ("a.npy", b"hello".to_vec(), None, "not a .npy file"),
+            (
+                "a.bin",
+                vec![0; 7],
+                Some(Dtype::I32),
+                "7 bytes are not a multiple of the 4 bytes of one i32",
+            ),
             ("a.bin", vec![0; 8], None, "need --dtype"),
         ];
         for (name, bytes, dtype, expected) in cases {
@@ -241,10 +219,10 @@ mod tests {
         }
         for (shape, expected) in [
             ("(4611686018427387904, 4)", "larger than any file"),
-            ("(-1,)", "no tuple of lengths"),
-            ("3", "no tuple of lengths"),
-            ("(99999999999999999999999,)", "no tuple of lengths"),
-            ("(3,) + (4,)", "no Python dict"),
+            ("(-1,)", "not a tuple of lengths"),
+            ("3", "not a tuple of lengths"),
+            ("(99999999999999999999999,)", "not a tuple of lengths"),
+            ("(3,) + (4,)", "not a Python dict"),
         ] {
             let file = npy_file("<f8", "False", shape, &[]);
             let message = read_as("a.npy", &file, None).unwrap_err();
@@ -252,10 +230,10 @@ mod tests {
         }
         assert!(read(Path::new("no/such/file"), None).is_err());
     }
-    /// Opening a pipe blocks until there is a writer, and an endless device exhausts memory.
+    /// Opening a pipe blocks until there is a writer, and reading an endless device exhausts memory.
     #[cfg(unix)]
     #[test]
-    fn what_is_no_file_is_refused_at_once() {
+    fn read_refuses_folders_pipes_and_devices() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe.npy");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -275,6 +253,9 @@ mod tests {
         let path = folder.path().join("sparse");
         File::create(&path).unwrap().set_len(1 << 43).unwrap();
         let message = read(&path, Some(Dtype::F32)).unwrap_err().to_string();
-        assert!(message.contains("8796093022208 bytes of elements; this process has"), "{message}");
+        assert!(
+            message.contains("8796093022208 bytes of elements do not fit; this process has"),
+            "{message}"
+        );
     }
 }

@@ -8,7 +8,7 @@
 //!   none reads out of bounds, outlives a buffer or races.
 //! - [`reference`](mod@reference): expected results, and the allowed error of floats.
 //! - [`measure`]: timing of one kernel, with device events and inputs rotated past the L2 cache.
-//!   `warpfold-bench` compares several.
+//!   `warpfold-measure` compares several.
 //! - [`abi`]: the interface of kernels and host: parameters, memory layouts, sizes.
 //!
 //! To run one variant of the catalogue:
@@ -38,7 +38,6 @@ pub mod catalogue;
 pub mod cli;
 pub mod cpu;
 pub mod device;
-mod drawn;
 mod error;
 pub mod input;
 pub mod measure;
@@ -52,8 +51,8 @@ pub mod reducer;
 mod reduction;
 pub mod reference;
 mod statistic;
+mod test_data;
 pub mod transfer;
-mod visible;
 
 #[doc(hidden)]
 pub use data::scalar_types;
@@ -69,6 +68,6 @@ pub use record::Record;
 pub use reducer::{Answer, Reducer, Tuning};
 pub use reduction::{Outcome, Pending, Reduction, Workspace};
 pub use statistic::Summary;
-pub use visible::{shortened, visible};
 pub use warpfold::internal::{Arch, Dtype};
 pub use warpfold_abi as abi;
+pub use warpfold_io::{say, shortened, visible};

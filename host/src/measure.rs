@@ -1,10 +1,11 @@
 //! Timing on a GPU.
 //!
-//! Device events surround every run; warm-up runs come first; inputs are rotated so that none is still
-//! in the L2 cache when it is reused; the result is the median of many runs, with quartiles and
+//! Device events surround every run, and warm-up runs come first. Inputs are rotated, so that none is
+//! still in the L2 cache when it is reused. The result is the median of many runs, with quartiles and
 //! extremes. The time between two events includes the launch overhead, which dominates for small inputs.
-//! This module times one kernel; the package `warpfold-bench` alternates several, with the same events
-//! and rotated inputs.
+//!
+//! This module times one kernel. `contest` of the package `warpfold-measure` alternates several, with
+//! the same events and rotated inputs.
 
 mod clock;
 mod rotation;
@@ -18,15 +19,11 @@ pub use clock::time_runs;
 pub use rotation::{Rotation, Slot};
 pub use spread::Spread;
 
-/// The largest number of timed runs.
 pub const MAX_ITERATIONS: u32 = 1_000_000;
 
-/// The number of runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// The number of timed runs.
     pub iterations: u32,
-    /// The number of warm-up runs before those.
     pub warm_up: u32,
 }
 
@@ -41,9 +38,9 @@ pub(crate) fn slot_offset(input: &[u8]) -> u64 {
     rotation::room_offset(input.len() as u64)
 }
 
-/// Times runs on rotated inputs; `None` on the simulator, whose times are unrelated to a GPU's. `run`
-/// enqueues one run on a stream and is given the address of its input, which is followed by `room`
-/// writable bytes at [`slot_offset`]. The stream is idle when this returns, even after an error.
+/// Times runs on rotated inputs; `None` on the simulator, whose times say nothing about a GPU. `run`
+/// enqueues one run on a stream. Its input, at the given address, is followed by `room` writable bytes
+/// at [`slot_offset`]. The stream is idle when this returns, even after an error.
 pub(crate) fn times(
     device: &Device,
     input: &[u8],
@@ -66,12 +63,9 @@ pub(crate) fn times(
     Ok(Spread::of(times.into_iter().skip(options.warm_up as usize)))
 }
 
-/// Times launches of a caller's kernel, which reads `input` and writes up to `room` bytes. `launch`
-/// enqueues one on the stream, with the addresses of input and output, whose contents are in no cache.
-/// Returns `None` on the simulator.
-/// # Errors
-/// Those of `launch`, [`Error::OutOfMemory`](crate::Error::OutOfMemory) and
-/// [`Error::Driver`](crate::Error::Driver).
+/// Times launches of a caller's kernel, which reads `input` and writes up to `room` bytes; `None` on the
+/// simulator. `launch` enqueues one launch on the stream, with the addresses of input and output, which
+/// are not in the L2 cache.
 pub fn measure_launches(
     device: &Device,
     input: &[u8],
@@ -83,18 +77,15 @@ pub fn measure_launches(
     times(device, input, room, options, |stream, from| launch(stream, from, from + offset))
 }
 
-/// Times a reduction of `data`; `None` on the simulator. The returned value is the last run's, which the
-/// caller must check.
-///
-/// # Errors
-/// Those of [`Reduction::run`].
+/// Times a reduction of `data`; `None` on the simulator. The returned value is that of the last run,
+/// which the caller must check.
 pub fn measure(reduction: &Reduction, data: &Data, options: Options) -> Result<Option<(Spread, Value)>> {
     let mut workspace = reduction.workspace()?;
-    // Reused memory may already contain the correct result.
+    // Reused memory may already contain the correct result, which a failing kernel would leave there.
     workspace.poison(POISON)?;
     let run = |stream: &Stream, input| {
-        // SAFETY: every slot of the rotation holds the elements; the stream is idle when `times`
-        // returns, and runs on one stream are ordered.
+        // SAFETY: every slot of the rotation holds the elements. The stream is idle when `times`
+        // returns, and runs on one stream use the workspace in order.
         unsafe { reduction.launch(stream, input, &mut workspace) }.map(drop)
     };
     let timing = times(reduction.device(), data.as_bytes(), 0, options, run)?;
@@ -103,10 +94,7 @@ pub fn measure(reduction: &Reduction, data: &Data, options: Options) -> Result<O
     Ok(Some((timing, value)))
 }
 
-/// Times runs by the host's clock, after the warm-up: for work in which the host takes part.
-///
-/// # Errors
-/// Those of the run.
+/// Times runs by the host's clock, because they include host work. Warm-up runs are not timed.
 pub(crate) fn host_times(
     options: Options,
     mut run: impl FnMut() -> Result<()>,
@@ -115,11 +103,8 @@ pub(crate) fn host_times(
     Ok(spread)
 }
 
-/// Times several runs, which are identified by index and alternate: clock rates and caches of the host
-/// drift, and parts of one whole are comparable only if they share the drift.
-///
-/// # Errors
-/// Those of the runs.
+/// Times several runs, identified by index, in alternation. Clock rates and caches of the host drift,
+/// and times are comparable only if the drift affects all of them alike.
 pub(crate) fn host_times_in_turn<const RUNS: usize>(
     options: Options,
     mut run: impl FnMut(usize) -> Result<()>,
@@ -142,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_on_the_host_take_turns_and_the_first_rounds_are_not_timed() {
+    fn host_runs_alternate_and_warm_up_is_not_timed() {
         let options = Options { warm_up: 2, iterations: 3 };
         let mut order = Vec::new();
         let times = host_times_in_turn(options, |at| {

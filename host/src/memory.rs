@@ -1,5 +1,5 @@
-//! Kernels that move elements: strided and random copies, transposes. Their outputs are checked element
-//! by element, and their memory traffic is known.
+//! Kernels that move elements: strided and random copies, transposes. Every output element is checked,
+//! and the memory traffic is known.
 
 use warpfold_abi::{
     arguments::{CopyRandom, CopyStrided, Transpose},
@@ -17,7 +17,6 @@ use crate::{
 /// The strides of the sweep that shows the cost of uncoalesced reads.
 pub const STRIDES: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-/// The default block size of a copy.
 pub const DEFAULT_BLOCK: u32 = 256;
 
 const MAX_GRID_Y: u64 = 65_535;
@@ -29,27 +28,21 @@ pub enum Pattern {
     Strided {
         /// The number of elements written.
         n: u64,
-        /// The distance of the elements read.
         stride: u64,
     },
     /// Output element i of n is input element p\[i\], for a random permutation p.
     Random {
-        /// The number of elements.
         n: u64,
-        /// Seed of the permutation.
         seed: u64,
     },
-    /// A transpose of a matrix.
     Transpose {
-        /// Elements of an input row.
         width: u64,
-        /// Rows of the input.
         height: u64,
     },
 }
 
 impl Pattern {
-    /// Returns the pattern of a variant with about n elements written: for a transpose the largest
+    /// Returns the pattern of a variant that writes about `n` elements; for a transpose, the largest
     /// square.
     pub fn of(variant: &Variant, n: u64, stride: u64, seed: u64) -> Result<Self> {
         match variant.work {
@@ -63,7 +56,6 @@ impl Pattern {
         }
     }
 
-    /// Returns the required number of input elements.
     pub fn input_len(&self) -> u64 {
         match *self {
             Self::Strided { n, stride } => match n {
@@ -75,7 +67,6 @@ impl Pattern {
         }
     }
 
-    /// Returns the number of elements written.
     pub fn output_len(&self) -> u64 {
         match *self {
             Self::Strided { n, .. } | Self::Random { n, .. } => n,
@@ -83,7 +74,7 @@ impl Pattern {
         }
     }
 
-    /// Returns the bytes read and written by the program: each element once, and a permutation's
+    /// Returns the bytes that the kernel must read and write: each element once, and a permutation's
     /// indices.
     pub fn useful_bytes(&self, dtype: Dtype) -> u64 {
         let index = if matches!(self, Self::Random { .. }) { 4 } else { 0 };
@@ -108,10 +99,6 @@ impl Pattern {
         }
     }
 
-    /// Returns the expected output.
-    ///
-    /// # Panics
-    /// Panics if the input is shorter than [`input_len`](Self::input_len).
     pub fn expected(&self, input: &Data) -> Data {
         fn moved<T: crate::Scalar>(pattern: Pattern, from: &[T]) -> Data {
             let at = |i: u64| from[i as usize];
@@ -129,7 +116,7 @@ impl Pattern {
     }
 }
 
-/// The largest number of elements written, far more than any memory holds.
+/// Limit on the elements of a movement, far more than any memory holds.
 const MAX_COPIED: u64 = 1 << 38;
 const MAX_STRIDE: u64 = 1 << 20;
 
@@ -146,7 +133,6 @@ fn permutation(n: u64, seed: u64) -> Vec<u32> {
     order
 }
 
-/// The kernel of a pattern and its arguments besides the element addresses.
 enum Mover {
     Strided { kernel: Kernel<CopyStrided<()>>, n: u64, stride: u64 },
     Random { kernel: Kernel<CopyRandom<()>>, n: u64, index: Buffer },
@@ -173,11 +159,8 @@ impl Mover {
 
     /// Enqueues the launch.
     ///
-    /// # Errors
-    /// [`Error::Driver`] if the launch fails.
-    ///
     /// # Safety
-    /// As [`Movement::launch`]; the grid must cover the pattern.
+    /// The requirements of [`Movement::launch`] apply, and the grid must cover the pattern.
     unsafe fn launch(
         &self,
         stream: &Stream,
@@ -185,7 +168,8 @@ impl Mover {
         input: *const (),
         output: *mut (),
     ) -> Result<Launched> {
-        // SAFETY: the caller's contract; a permutation's indices are below n.
+        // SAFETY: by this function's contract, the memory is alive and has the pattern's elements, which
+        // the grid covers. A permutation's indices are below n.
         unsafe {
             match *self {
                 Self::Strided { ref kernel, n, stride } => {
@@ -203,7 +187,7 @@ impl Mover {
     }
 }
 
-/// A movement with its kernel loaded and its permutation on the device.
+/// A pattern with its kernel loaded and its permutation on the device.
 pub struct Movement {
     variant: &'static Variant,
     dtype: Dtype,
@@ -214,9 +198,7 @@ pub struct Movement {
     stream: Stream,
 }
 
-/// The result of a movement.
 pub struct Moved {
-    /// The output elements.
     pub output: Data,
     /// The simulator's counters; `None` on a GPU.
     pub counters: Option<Counters>,
@@ -224,10 +206,6 @@ pub struct Moved {
 
 impl Movement {
     /// Loads the kernel of a variant. `block` is for copies; transposes have fixed tiles.
-    ///
-    /// # Errors
-    /// Invalid type, size or block, too old a device, or missing PTX; [`Error::NoMovement`] for a
-    /// variant of another kind; those of [`Device::load`].
     pub fn new(
         device: &Device,
         store: &PtxStore,
@@ -255,53 +233,44 @@ impl Movement {
         Ok(Self { variant, dtype, pattern, geometry, mover, ptx, stream })
     }
 
-    /// Returns the variant.
     pub fn variant(&self) -> &'static Variant {
         self.variant
     }
 
-    /// Returns the type of the elements.
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    /// Returns the mapping of elements.
     pub fn pattern(&self) -> Pattern {
         self.pattern
     }
 
-    /// Returns the launch configuration.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// Returns the loaded PTX.
     pub fn ptx(&self) -> &PtxFile {
         &self.ptx
     }
 
-    /// Returns the device.
     pub fn device(&self) -> &Device {
         self.stream.device()
     }
 
     /// Moves the elements of `input` and returns the output. Bytes that the kernel does not write are
-    /// `0xac`.
-    ///
-    /// # Errors
-    /// [`Error::Mismatch`] if the input does not match the plan, [`Error::OutOfMemory`],
-    /// [`Error::Driver`] if the launch fails.
+    /// `0xac`. Fails if `input` has another type, length or device than this movement.
     pub fn run(&self, input: &Buffer) -> Result<Moved> {
         let (has, needs) = ((input.dtype(), input.len()), (self.dtype, self.pattern.input_len()));
         if has != needs || !input.device().same(self.device()) {
-            let reason = format!("it has {} {}, planned were {} {}", has.1, has.0, needs.1, needs.0);
+            let reason =
+                format!("it has {} {}, but the plan is for {} {}", has.1, has.0, needs.1, needs.0);
             return Err(Error::Mismatch { what: "input", reason });
         }
         let bytes = self.pattern.output_len() * self.dtype.size() as u64;
         let memory = self.device().allocate(bytes)?;
         memory.fill(0, crate::reference::POISON, bytes)?;
-        // SAFETY: the input was checked and the output has the size that is written; both live until the
-        // wait below.
+        // SAFETY: the input was checked, the output has the size that is written, and both outlive the
+        // wait.
         let launched = unsafe { self.launch(&self.stream, input.address(), memory.address()) };
         let waited = self.stream.synchronize();
         let launched = launched?;
@@ -315,10 +284,11 @@ impl Movement {
     /// Enqueues the launch.
     ///
     /// # Safety
-    /// `input` and `output` must be the addresses of as many elements as the pattern reads and writes,
-    /// on this device, and live until `stream` was synchronised, without conflicting accesses.
+    /// `input` and `output` must be addresses on this device with room for the elements that the pattern
+    /// reads and writes. The memory must live, without conflicting accesses, until `stream` was
+    /// synchronised.
     pub unsafe fn launch(&self, stream: &Stream, input: u64, output: u64) -> Result<Launched> {
-        // SAFETY: the grid covers the pattern; the memory is the caller's contract.
+        // SAFETY: the grid covers the pattern; the memory is valid by this function's contract.
         unsafe { self.mover.launch(stream, self.geometry, readable(input), writable(output)) }
     }
 }
@@ -342,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_say_what_goes_where() {
+    fn patterns_give_the_expected_output() {
         let input = Data::F32((0..6).map(|i| i as f32).collect());
         let expected = |pattern: Pattern| pattern.expected(&input);
         let strided = Pattern::Strided { n: 3, stride: 2 };
@@ -363,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_cannot_be_are_refused() {
+    fn invalid_sizes_are_refused() {
         for pattern in [
             Pattern::Strided { n: 0, stride: 1 },
             Pattern::Strided { n: 1, stride: 0 },

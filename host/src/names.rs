@@ -1,4 +1,4 @@
-//! Names that users type: parsing, with suggestions for unknown ones.
+//! Parses names that users type, with suggestions for unknown ones.
 
 use std::{fmt, str::FromStr};
 
@@ -7,7 +7,7 @@ use warpfold::internal::UnknownName;
 
 use crate::{Error, Op, Result};
 
-/// Returns the candidate that is most similar to the given name, if one is similar.
+/// Returns the candidate that is most similar to the given name, if any is similar enough.
 pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     candidates
         .into_iter()
@@ -17,10 +17,6 @@ pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -
         .map(|(_, candidate)| candidate.to_owned())
 }
 
-/// Parses a name of the library.
-///
-/// # Errors
-/// [`Error::UnknownName`], with the closest known name.
 pub fn parse_name<T: FromStr<Err = UnknownName>>(given: &str) -> Result<T> {
     Ok(given.parse()?)
 }
@@ -40,19 +36,17 @@ impl Error {
     }
 }
 
-/// A statistic that users can request: an operation of the kernels, or one derived from it on the host.
+/// A statistic that users can request: an operation of the kernels, or a value that the host derives
+/// from one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Statistic {
-    /// An operation of the kernels.
     Of(Op),
-    /// The arithmetic mean: the sum divided by the number of elements.
     Mean,
     /// The Euclidean norm (L2): the root of the sum of squares.
     Norm,
 }
 
 impl Statistic {
-    /// All values.
     pub const ALL: &[Self] = &{
         let mut all = [Self::Mean; Op::ALL.len() + 2];
         let mut at = 0;
@@ -73,7 +67,7 @@ impl Statistic {
         }
     }
 
-    /// Returns the kernels' operation that it is derived from.
+    /// Returns the operation of the kernels that the statistic is derived from.
     pub const fn op(self) -> Op {
         match self {
             Self::Of(op) => op,
@@ -101,7 +95,6 @@ pub enum Codegen {
 }
 
 impl Codegen {
-    /// All values.
     pub const ALL: &[Self] = &[Self::Llvm, Self::Nvvm, Self::CudaC];
 
     /// Returns the name for users, folders and JSON.
@@ -151,7 +144,7 @@ mod tests {
     use crate::Dtype;
 
     #[test]
-    fn every_name_is_read_as_what_it_names() {
+    fn every_name_parses_to_its_value() {
         for &op in Op::ALL {
             assert_eq!(parse_name::<Op>(op.name()).unwrap(), op);
             // Every operation of the kernels is a statistic.
@@ -171,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_name_is_answered_with_all_that_there_are() {
+    fn unknown_name_error_lists_all_names() {
         let said = |error: Error| error.to_string();
         let error = said(parse_name::<Dtype>("i24").unwrap_err());
         assert!(Dtype::ALL.iter().all(|dtype| error.contains(dtype.name())), "{error}");

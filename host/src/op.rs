@@ -1,4 +1,4 @@
-//! The operations of the ladder and of benchmarks: a subset of the library's.
+//! The operations of the ladder and of the benchmarks, a subset of the library's.
 
 use std::{fmt, str::FromStr};
 
@@ -9,14 +9,12 @@ use crate::Dtype;
 
 macro_rules! some {
     ($($(#[$attr:meta])* $name:ident,)*) => {
-        /// An operation of a reduction.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Op {
             $($(#[$attr])* $name,)*
         }
 
         impl Op {
-            /// All values in declaration order.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
             /// Returns the library's operation of this name.
@@ -50,8 +48,8 @@ impl Op {
         self.library().name()
     }
 
-    /// Returns the operation that combines partial results. For an index operation these are elements
-    /// with their indices.
+    /// Returns the operation that combines partial results. The partial results of an index operation
+    /// are elements with their indices.
     pub const fn fold(self) -> Self {
         match self {
             Self::SumOfSquares => Self::Sum,
@@ -59,7 +57,6 @@ impl Op {
         }
     }
 
-    /// Returns whether the operation has a value for an empty input.
     pub const fn has_empty_value(self) -> bool {
         matches!(self, Self::Sum | Self::SumOfSquares)
     }
@@ -126,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_has_as_many_bytes_as_the_library_says() {
+    fn result_sizes_match_the_library() {
         for (&op, &dtype) in
             Op::ALL.iter().flat_map(|op| Dtype::ALL.iter().map(move |dtype| (op, dtype)))
         {
@@ -140,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn files_have_the_name() {
+    fn operations_are_serialized_by_name() {
         assert_eq!(serde_json::to_string(&Op::ArgMax).unwrap(), "\"argmax\"");
         assert_eq!(serde_json::from_str::<Op>("\"sumsq\"").unwrap(), Op::SumOfSquares);
         let error = serde_json::from_str::<Op>("\"product\"").unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Plans: the launches of a request. Pure arithmetic without a device.
+//! Plans the launches of a request. This is arithmetic only and needs no device.
 
 use warpfold_abi::BLOCK_SIZES;
 
@@ -14,10 +14,6 @@ pub const MAX_GRID: u64 = (1 << 31) - 1;
 /// multiprocessor.
 pub const DEFAULT_BLOCK: u32 = 256;
 
-/// Checks a block size.
-///
-/// # Errors
-/// [`Error::BadBlock`] unless the kernels support it.
 pub(crate) fn require_block(given: u32) -> Result<()> {
     if BLOCK_SIZES.contains(&given) && given.is_power_of_two() {
         Ok(())
@@ -26,20 +22,16 @@ pub(crate) fn require_block(given: u32) -> Result<()> {
     }
 }
 
-/// A request to a reduction variant.
+/// A request to a variant that is a reduction kernel.
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
-    /// The variant.
     pub variant: &'static Variant,
-    /// The operation.
     pub op: Op,
-    /// Type of the elements.
     pub dtype: Dtype,
-    /// The number of elements.
     pub n: u64,
     /// Threads of a block: a power of two from 32 to 1024.
     pub block: u32,
-    /// Blocks of the first launch, for variants with a free choice; by default the plan's.
+    /// Blocks of the first launch, for grid-stride variants; `None` for the plan's default.
     pub grid: Option<u64>,
 }
 
@@ -54,44 +46,37 @@ impl Request {
 /// One kernel launch of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// Blocks of the launch.
     pub grid: u32,
-    /// Elements that it reads.
     pub n: u64,
     pub(crate) input: Place,
     pub(crate) output: Place,
 }
 
-/// A region that a launch reads or writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// The user's elements.
     Input,
-    /// Block results, in two regions, so that a launch does not write what it reads.
+    /// Block results, in one of two regions that alternate between the launches.
     Partials(usize),
-    /// The result.
     Result,
 }
 
 /// The launches of a request, and the workspace that they need.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Threads of a block.
     pub block: u32,
     /// Bytes of dynamic shared memory per block.
     pub shared: u32,
-    /// Blocks of a cluster; 1 without clusters.
+    /// Number of blocks per cluster; 1 without clusters.
     pub cluster: u32,
-    /// The launches, in order.
     pub steps: Vec<Step>,
     /// The depth of the summation tree: the largest number of additions on an element's path.
     pub depth: u64,
-    /// The initial value of the result, for variants that combine into it.
+    /// The initial value of the result, for variants that accumulate into it.
     pub identity: Option<Value>,
     pub(crate) workspace: Layout,
 }
 
-/// Byte offsets in a workspace.
+/// Offsets in bytes from the workspace's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) partials: [u64; 2],
@@ -102,14 +87,6 @@ pub(crate) struct Layout {
 }
 
 impl Plan {
-    /// Plans the launches of a request on a device.
-    ///
-    /// Plans the launches of a request on a device.
-    ///
-    /// # Errors
-    /// An error with the value and what is allowed, if the variant lacks the operation or type, the
-    /// block or grid is invalid, the device is too old, or the minimum or maximum of an empty input is
-    /// requested; also for a variant that is no reduction kernel.
     pub fn new(request: &Request, device: &DeviceInfo) -> Result<Self> {
         let Request { variant, op, dtype, n, block, .. } = *request;
         let shape = variant.shape().ok_or(Error::NoReduction { variant: variant.id })?;
@@ -151,8 +128,8 @@ impl Plan {
     }
 }
 
-/// Returns the blocks of the first launch: the user's where there is a choice, otherwise what n
-/// requires, rounded up to whole clusters.
+/// Returns the number of blocks of the first launch: the user's grid for a grid-stride variant,
+/// otherwise enough for n elements, rounded up to whole clusters.
 fn first_grid(request: &Request, shape: &Shape, device: &DeviceInfo) -> Result<u32> {
     let Request { variant, n, block, grid, .. } = *request;
     let per_thread = match shape.geometry {
@@ -185,7 +162,7 @@ fn first_grid(request: &Request, shape: &Shape, device: &DeviceInfo) -> Result<u
     }
 }
 
-/// Plans launches on the results of the preceding one, one per block or cluster, until one is left.
+/// Plans launches until one result is left; each reduces the results of the preceding launch.
 fn relaunches(shape: &Shape, n: u64, block: u32, grid: u32) -> Vec<Step> {
     let mut steps = vec![Step { grid, n, input: Place::Input, output: Place::Result }];
     // ladder: levels
@@ -208,7 +185,7 @@ fn relaunches(shape: &Shape, n: u64, block: u32, grid: u32) -> Vec<Step> {
 }
 
 /// Returns the largest number of additions on an element's path: within threads, blocks and clusters,
-/// over all launches; plus one for a rounding of the input, such as that of a square.
+/// over all launches, plus one for a rounding of the input, such as that of a square.
 fn depth(shape: &Shape, block: u32, steps: &[Step]) -> u64 {
     let in_thread = |n: u64, grid: u32| match shape.geometry {
         Geometry::SingleThread => n,
@@ -256,7 +233,7 @@ impl Layout {
     }
 }
 
-/// The alignment of device allocations, for the regions of a workspace.
+/// The regions of a workspace are aligned like device allocations.
 const ALIGNMENT: u64 = 256;
 
 #[cfg(test)]
@@ -304,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reduction_kernel_has_no_plan() {
+    fn other_variants_have_no_reduction_plan() {
         let error = plan(&request("cpu_serial", 1000, 256)).unwrap_err();
         assert!(matches!(error, Error::NoReduction { variant: "cpu_serial" }));
     }
@@ -336,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_is_refused_where_there_is_no_choice_and_taken_where_there_is() {
+    fn grid_is_refused_if_the_variant_fixes_it() {
         let fixed = Request { grid: Some(7), ..request("sequential", 1000, 256) };
         assert!(matches!(plan(&fixed), Err(Error::FixedGrid { given: 7, needed: 4, .. })));
         let free = Request { grid: Some(7), ..request("warp_shuffle", 1000, 256) };
@@ -348,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_are_no_power_of_two_are_refused() {
+    fn block_size_must_be_a_power_of_two() {
         for block in [0, 1, 16, 33, 100, 2048, u32::MAX] {
             let message = plan(&request("sequential", 1000, block)).unwrap_err().to_string();
             assert!(message.contains(&block.to_string()) && message.contains("1024"), "{message}");
@@ -356,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_a_sum_but_no_maximum() {
+    fn empty_input_has_a_sum_but_no_maximum() {
         assert_eq!(plan(&request("warp_shuffle", 0, 32)).unwrap().grid(), 1);
         let max = Request { op: Op::Max, ..request("warp_shuffle", 0, 32) };
         assert!(matches!(plan(&max), Err(Error::NoValue { statistic: Statistic::Of(Op::Max) })));

@@ -1,4 +1,4 @@
-//! Lookup of the PTX that `cargo xtask build-ptx` and `build-twins` wrote:
+//! Finds the PTX that `cargo xtask build-ptx` and `build-twins` wrote:
 //! `<root>/<codegen>/<arch>/<variant>.ptx`.
 
 use std::{
@@ -11,18 +11,14 @@ use std::{
 
 use crate::{Arch, Codegen, DeviceInfo, Error, Result, device::Kind, input, nearest};
 
-/// The environment variable that names the PTX folder.
 pub const PTX_DIR: &str = "WARPFOLD_PTX_DIR";
 
 /// The environment variable that names the default code generator of the kernels: llvm or nvvm.
 pub const CODEGEN: &str = "WARPFOLD_CODEGEN";
 
-/// Returns the default code generator: the one that `WARPFOLD_CODEGEN` names, otherwise llvm. The choice
-/// does not depend on which PTX was built: llvm is the same compiler on every machine, and its line
-/// tables refer to Rust.
-///
-/// # Errors
-/// [`Error::UnknownName`] if the variable is neither `llvm` nor `nvvm`.
+/// Returns the default code generator: the one that `WARPFOLD_CODEGEN` names, otherwise llvm. The
+/// default does not depend on which PTX was built: llvm is the same compiler on every machine, and its
+/// line tables refer to Rust sources.
 pub fn default_codegen() -> Result<Codegen> {
     codegen_named(env::var_os(CODEGEN).as_deref())
 }
@@ -35,12 +31,12 @@ fn codegen_named(given: Option<&OsStr>) -> Result<Codegen> {
         what: CODEGEN,
         given: given.clone().into_owned(),
         nearest: nearest(&given, known.map(Codegen::name)),
-        see: "it is llvm or nvvm".into(),
+        see: "use llvm or nvvm".into(),
     })
 }
 
-/// A folder of built PTX. Its files are trusted like the program itself: out-of-bounds writes of a
-/// kernel cannot be detected in advance.
+/// A folder of built PTX. Its files are trusted like the program itself, because out-of-bounds writes of
+/// a kernel cannot be detected in advance.
 #[derive(Debug, Clone)]
 pub struct PtxStore {
     root: PathBuf,
@@ -48,16 +44,11 @@ pub struct PtxStore {
     arch: Option<Arch>,
 }
 
-/// A PTX file and its origin.
 #[derive(Debug, Clone)]
 pub struct PtxFile {
-    /// The path of the file.
     pub path: PathBuf,
-    /// The text of the file.
     pub text: String,
-    /// The code generator that compiled it.
     pub codegen: Codegen,
-    /// The architecture that it was compiled for.
     pub arch: Arch,
 }
 
@@ -71,9 +62,6 @@ impl PtxStore {
     /// Locates the PTX folder: `WARPFOLD_PTX_DIR`, otherwise `ptx` in the build directory of the running
     /// program, otherwise `target/ptx` in the current directory. `codegen` selects the code generator;
     /// `None` stands for [`default_codegen`].
-    ///
-    /// # Errors
-    /// [`Error::PtxMissing`] if there is no such folder, and those of [`default_codegen`].
     pub fn locate(codegen: Option<Codegen>) -> Result<Self> {
         if let Some(root) = env::var_os(PTX_DIR).map(PathBuf::from) {
             return Self::at(root, codegen);
@@ -88,9 +76,6 @@ impl PtxStore {
     }
 
     /// Opens the PTX in this folder, with the code generator as in [`locate`](Self::locate).
-    ///
-    /// # Errors
-    /// Those of [`locate`](Self::locate).
     pub fn at(root: impl Into<PathBuf>, codegen: Option<Codegen>) -> Result<Self> {
         let root = root.into();
         if !root.is_dir() {
@@ -99,17 +84,13 @@ impl PtxStore {
         Ok(Self { root, codegen: codegen.map_or_else(default_codegen, Ok)?, arch: None })
     }
 
-    /// Restricts the store to one architecture.
     #[must_use]
     pub fn only(self, arch: Arch) -> Self {
         Self { arch: Some(arch), ..self }
     }
 
-    /// Returns the file of a variant that suits a device: for a GPU the newest architecture that it can
-    /// run; for the simulator, which can run all of them, the file that was built last.
-    ///
-    /// # Errors
-    /// [`Error::PtxMissing`] if none was built, [`Error::PtxRejected`] if it cannot be read.
+    /// Returns a variant's file for a device: for a GPU, that of the newest architecture that it can
+    /// run; for the simulator, which runs all of them, the most recently built one.
     pub fn find(&self, variant: &str, device: &DeviceInfo) -> Result<PtxFile> {
         let files = self.files(variant, device.arch).into_iter();
         let found = match device.kind {
@@ -146,12 +127,10 @@ impl PtxStore {
         self.arch
     }
 
-    /// Returns the code generator of the kernels.
     pub fn codegen(&self) -> Codegen {
         self.codegen
     }
 
-    /// Returns the folder of the files.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -191,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_simulator_takes_what_was_built_last() {
+    fn simulator_selects_the_latest_build() {
         let (folder, store) = store(&["llvm/sm_80/sequential.ptx", "llvm/sm_90/sequential.ptx"]);
         let later = SystemTime::now() + std::time::Duration::from_secs(10);
         let path = folder.path().join("llvm/sm_80/sequential.ptx");
@@ -200,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_does_not_decide_whose_kernels_are_taken() {
+    fn code_generator_does_not_depend_on_built_files() {
         let (folder, llvm) = store(&["llvm/sm_80/sequential.ptx", "nvvm/sm_80/sequential.ptx"]);
         assert_eq!(llvm.find("sequential", &testing_info()).unwrap().codegen, Codegen::Llvm);
         let nvvm = PtxStore::at(folder.path(), Some(Codegen::Nvvm)).unwrap();
@@ -217,12 +196,12 @@ mod tests {
         assert_eq!(named(Some("nvvm")).unwrap(), Codegen::Nvvm);
         for wrong in ["", "auto", "cuda-c", "nvm"] {
             let said = named(Some(wrong)).unwrap_err().to_string();
-            assert!(said.contains(CODEGEN) && said.contains("it is llvm or nvvm"), "{said}");
+            assert!(said.contains(CODEGEN) && said.contains("use llvm or nvvm"), "{said}");
         }
     }
 
     #[test]
-    fn what_was_not_built_is_named_with_the_command() {
+    fn missing_ptx_error_names_the_build_command() {
         let (_folder, store) = store(&["llvm/sm_100/sequential.ptx"]);
         let message = store.find("sequential", &testing_info()).unwrap_err().to_string();
         assert!(message.contains("sequential by llvm for sm_90"), "{message}");

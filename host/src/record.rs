@@ -20,27 +20,22 @@ use crate::{
     transfer::{Parts, Transfer},
 };
 
-/// A checked and, on a GPU or CPU, timed run. Serialises to one JSON object.
+/// A checked run, timed on a GPU or CPU. Serialises to one JSON object.
 #[derive(Debug, Clone, Serialize)]
 pub struct Record {
-    /// The id of the variant.
     pub variant: &'static str,
     /// The requested statistic; `None` for variants that only move elements.
     pub op: Option<Statistic>,
-    /// Type of the elements.
     pub dtype: Dtype,
-    /// The number of elements; for movements of those written.
+    /// The number of elements; for movements, the number of elements written.
     pub n: u64,
-    /// Measures of some families only.
     #[serde(flatten)]
     pub extent: Extent,
     /// Threads of a block; `None` if nothing was launched.
     pub block: Option<u32>,
     /// Blocks of the first launch; `None` if nothing was launched.
     pub grid: Option<u64>,
-    /// The processor that it ran on.
     pub device: Processor,
-    /// Name of the device.
     pub device_name: String,
     /// The code generator; `None` on the CPU.
     pub codegen: Option<Codegen>,
@@ -48,64 +43,55 @@ pub struct Record {
     pub arch: Option<Arch>,
     /// The result; for argmin and argmax the index, for movements the number of correct elements.
     pub result: Value,
-    /// The expected result.
     pub expected: Value,
-    /// Whether the result is correct.
     pub ok: bool,
-    /// The distance of the two, which rounding may explain for float sums.
+    /// The difference from the expected result. For float sums it may be due to rounding.
     pub error: f64,
-    /// The largest distance that rounding may explain.
+    /// The largest difference that rounding may explain.
     pub allowed: f64,
-    /// A wrong kernel that would be accepted too, because the tolerance is so large; `None` for elements
-    /// that the suite has drawn.
+    /// The fault of a wrong kernel that the check would accept too, because the tolerance is so large;
+    /// `None` for elements that the suite has generated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blind_to: Option<&'static str>,
-    /// The conditions for a second run to give the same bits.
     pub determinism: Determinism,
     /// Times in microseconds; `None` on the simulator.
     pub time_us: Option<Spread>,
-    /// Useful bytes over the median time, in 10^9 bytes per second: a reduction's input, or a movement's
-    /// reads and writes.
+    /// Useful bytes over the median time, in 10^9 bytes per second. The useful bytes are a reduction's
+    /// input, or a movement's reads and writes.
     pub bandwidth_gbps: Option<f64>,
-    /// The bandwidth in percent of the memory's theoretical peak; `None` if memory is not the bound.
+    /// The bandwidth in percent of the memory's theoretical peak; `None` if memory is not the limit.
     pub percent_of_peak: Option<f64>,
     /// The simulator's counters; `None` on a GPU.
     pub counters: Option<Counters>,
 }
 
-/// Measures that only some families have.
+/// Parameters and measurements that only some families of variants have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Extent {
-    /// The distance of the elements that a strided copy reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stride: Option<u64>,
-    /// Elements of a row of a transpose's input.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub width: Option<u64>,
-    /// Rows of a transpose's input.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub height: Option<u64>,
-    /// The number of CPU threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
-    /// The reducer's kernel that ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelKind>,
     /// The element at the resulting index.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub element: Option<Value>,
-    /// The number of chunks of a transfer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunks: Option<usize>,
-    /// A transfer's copies alone, in microseconds.
+    /// Time of a transfer's copies alone, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copy_us: Option<Spread>,
-    /// A transfer's reductions alone, in microseconds.
+    /// Time of a transfer's reductions alone, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reduce_us: Option<Spread>,
 }
 
-/// Formats the parameters that distinguish runs of one variant, type and number of elements.
+/// Formats the parameters that distinguish runs of the same variant, type and number of elements.
 impl fmt::Display for Extent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(stride) = self.stride {
@@ -124,15 +110,11 @@ impl fmt::Display for Extent {
     }
 }
 
-/// The processor that a variant ran on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Processor {
-    /// An NVIDIA GPU.
     Cuda,
-    /// The PTX simulator.
     Sim,
-    /// The host's CPU.
     Cpu,
 }
 
@@ -156,12 +138,8 @@ impl fmt::Display for Processor {
 }
 
 impl Record {
-    /// Runs a reduction on poisoned memory, checks the result and, on a GPU if it is correct, times it
-    /// and checks the last timed run as well.
-    ///
-    /// # Errors
-    /// Those of [`Reduction::run`], of [`measure`](mod@crate::measure) and of [`Expected::judge`]. A
-    /// wrong result is a record, not an error.
+    /// Runs a reduction on poisoned memory and checks the result. On a GPU, times it if it is correct,
+    /// and checks the last timed run as well. A wrong result is a record, not an error.
     pub fn of(
         reduction: &Reduction,
         data: &Data,
@@ -193,11 +171,8 @@ impl Record {
         Ok(record)
     }
 
-    /// Runs a movement of `data` into poisoned memory, compares every element and, on a GPU if all are
-    /// correct, times it.
-    ///
-    /// # Errors
-    /// Those of [`Movement::run`] and of [`measure`](mod@crate::measure).
+    /// Runs a movement of `data` into poisoned memory and compares every element. On a GPU, times it if
+    /// all are correct.
     pub fn of_movement(movement: &Movement, data: &Data, options: Options) -> Result<Self> {
         let (device, pattern) = (movement.device(), movement.pattern());
         let moved = movement.run(&device.upload(data)?)?;
@@ -227,8 +202,8 @@ impl Record {
         let input = data.as_bytes();
         let offset = measure::slot_offset(input);
         let run = |stream: &crate::Stream, address: u64| {
-            // SAFETY: every slot of the rotation holds the input, followed by room for the output; the
-            // stream is idle when `times` returns.
+            // SAFETY: every slot of the rotation holds the input, followed by room for the output. The
+            // rotation lives until `times` returns, when the stream is idle.
             unsafe { movement.launch(stream, address, address + offset) }.map(drop)
         };
         let room = pattern.output_len() * size as u64;
@@ -241,11 +216,8 @@ impl Record {
         Ok(record)
     }
 
-    /// Runs a transfer, checks the result and, on a GPU if it is correct, times it and its parts by the
-    /// host's clock, which measures what a caller waits.
-    ///
-    /// # Errors
-    /// Those of [`Transfer::run`] and of [`Expected::judge`].
+    /// Runs a transfer and checks the result. On a GPU, times it and its parts if it is correct, by the
+    /// host's clock: the time that a caller waits.
     pub fn of_transfer(
         transfer: &mut Transfer<'_>,
         device: &Device,
@@ -272,7 +244,7 @@ impl Record {
         if record.ok && device.info().kind == Kind::Cuda {
             let parts = [Parts::Copy, Parts::Reduce, Parts::All];
             let [copy, reduce, whole] = measure::host_times_in_turn(options, |at| match parts[at] {
-                // Including the read of the result, as for a caller.
+                // This time includes the read of the result, which a caller waits for too.
                 Parts::All => transfer.run().map(drop),
                 part => transfer.execute(part).map(drop),
             })?;
@@ -287,9 +259,6 @@ impl Record {
     }
 
     /// Runs a reduction on the CPU, checks it and times it by the host's clock.
-    ///
-    /// # Errors
-    /// Those of [`CpuReduction::run`] and of [`Expected::judge`].
     pub fn of_cpu(
         reduction: &CpuReduction,
         data: &Data,
@@ -375,7 +344,7 @@ impl Record {
         self.op = Some(op.into());
         (self.result, self.expected) = (result, expected.value);
         (self.ok, self.error, self.allowed) = (check.ok, check.error, check.allowed);
-        // Exact and wrong results have no tolerance that could be too large.
+        // If the result must be exact or is not finite, there is no tolerance that could be too large.
         let bounded = check.allowed > 0.0 && expected.value.to_f64().is_finite();
         let blind = expected.blind_to(depth).filter(|_| bounded);
         self.blind_to = blind.map(|planted| planted.what);

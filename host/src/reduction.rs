@@ -24,10 +24,9 @@ pub struct Reduction {
     stream: Stream,
 }
 
-/// The kernels of a plan, by its completion.
 #[derive(Clone)]
 enum Kernels {
-    /// Separate launches on the results of the preceding one, or atomics.
+    /// One launch per level, or a single launch with atomics.
     Apart { first: Arc<Kernel<Reduce<()>>>, next: Arc<Kernel<Reduce<()>>> },
     /// One launch whose blocks synchronise.
     Once(Arc<Kernel<ReduceOnce<()>>>),
@@ -57,10 +56,11 @@ impl Kernels {
         }
     }
 
-    /// Enqueues the first launch, or one on the results of the preceding launch.
+    /// Enqueues the launch of a level; level 0 reads the input.
     ///
     /// # Safety
-    /// As [`Kernel::launch`]; kernels of [`Apart`](Self::Apart) ignore `partials` and `counter`.
+    /// The requirements of [`Kernel::launch`] apply. Kernels of [`Apart`](Self::Apart) ignore `partials`
+    /// and `counter`.
     unsafe fn launch(
         &self,
         level: usize,
@@ -68,7 +68,7 @@ impl Kernels {
         geometry: Launch,
         arguments: &ReduceOnce<()>,
     ) -> Result<Launched> {
-        // SAFETY: the caller's contract.
+        // SAFETY: by this function's contract, the arguments satisfy the kernel's contract.
         unsafe {
             match self {
                 Self::Apart { first, next } => {
@@ -88,26 +88,20 @@ impl Kernels {
 pub struct Workspace {
     memory: Allocation,
     layout: Layout,
-    /// The initial value of the result, for launches that combine into it.
+    /// The initial value of the result, for launches that accumulate into it.
     identity: Option<Value>,
-    /// Whether the counter may be nonzero: after creation, or after a failed launch.
-    unsettled: bool,
+    /// True if the counter may be nonzero: after creation, or after a failed launch.
+    needs_clear: bool,
 }
 
-/// The outcome of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outcome {
-    /// The result of the reduction.
     pub value: Value,
     /// The simulator's counters; `None` on a GPU.
     pub counters: Option<Counters>,
 }
 
 impl Reduction {
-    /// Plans a request and loads its kernel.
-    ///
-    /// # Errors
-    /// Those of [`Plan::new`], of [`PtxStore::find`] and of [`Device::load`].
     pub fn new(device: &Device, store: &PtxStore, request: &Request) -> Result<Self> {
         let plan = Plan::new(request, device.info())?;
         let ptx = store.find(request.variant.id, device.info())?;
@@ -123,59 +117,46 @@ impl Reduction {
         Ok(Self { request: *request, shape, plan, kernels, ptx, stream: device.stream()? })
     }
 
-    /// Returns the request.
     pub fn request(&self) -> &Request {
         &self.request
     }
 
-    /// Returns the planned launches.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Returns the loaded PTX.
     pub fn ptx(&self) -> &PtxFile {
         &self.ptx
     }
 
-    /// Returns the device.
     pub fn device(&self) -> &Device {
         self.stream.device()
     }
 
     /// Creates a workspace for one launch at a time.
-    ///
-    /// # Errors
-    /// [`Error::OutOfMemory`], or [`Error::Driver`] if it cannot be initialised.
     pub fn workspace(&self) -> Result<Workspace> {
         let (layout, identity) = (self.plan.workspace, self.plan.identity);
         let memory = self.device().allocate(layout.bytes)?;
         if let Some(identity) = identity {
             memory.write(layout.identity, &identity.to_bytes())?;
         }
-        Ok(Workspace { memory, layout, identity, unsettled: true })
+        Ok(Workspace { memory, layout, identity, needs_clear: true })
     }
 
-    /// Reduces `input` and waits for the result.
-    ///
-    /// # Errors
-    /// [`Error::Mismatch`] if the input or the workspace does not match the plan, [`Error::Driver`] if a
-    /// launch fails.
+    /// Reduces `input` and waits for the result. Fails if the input or workspace does not match the
+    /// plan.
     pub fn run(&self, input: &Buffer, workspace: &mut Workspace) -> Result<Outcome> {
         self.require(input, &self.stream)?;
         // SAFETY: the input was checked; the workspace is borrowed until after the wait below.
         let launched = unsafe { self.launch(&self.stream, input.address(), workspace) };
         let waited = self.stream.synchronize();
-        workspace.unsettled = launched.is_err() || waited.is_err();
+        workspace.needs_clear = launched.is_err() || waited.is_err();
         let launched = launched?;
         waited?;
         workspace.outcome(self.request.dtype, &launched)
     }
 
     /// Launches on a stream without waiting. The workspace is returned with the result.
-    ///
-    /// # Errors
-    /// Those of [`run`](Self::run).
     pub fn enqueue<'s>(
         &self,
         stream: &'s Stream,
@@ -183,8 +164,8 @@ impl Reduction {
         mut workspace: Workspace,
     ) -> Result<Pending<'s>> {
         self.require(input, stream)?;
-        // SAFETY: the input was checked. `Pending` owns the workspace and a share of the input until it
-        // has waited; if it is leaked, so are they. After a failure the wait comes first.
+        // SAFETY: the input was checked. `Pending` owns the workspace and a clone of the input until it
+        // has waited; leaking it leaks both. If a launch fails, the stream is synchronised below.
         let launched = unsafe { self.launch(stream, input.address(), &mut workspace) };
         let launched = launched.inspect_err(|_| {
             let _ = stream.synchronize();
@@ -198,24 +179,22 @@ impl Reduction {
         if !input.device().same(self.device()) || !stream.device().same(self.device()) {
             return mismatch(
                 "input",
-                "it, the stream and the reduction must be of one device".to_owned(),
+                "it, the stream and the reduction must be on the same device".to_owned(),
             );
         }
         let (has, needs) = ((input.dtype(), input.len()), (self.request.dtype, self.request.n));
         if has != needs {
-            let reason = format!("it has {} {}, planned were {} {}", has.1, has.0, needs.1, needs.0);
+            let reason =
+                format!("it has {} {}, but the plan is for {} {}", has.1, has.0, needs.1, needs.0);
             return mismatch("input", reason);
         }
         Ok(())
     }
 
-    /// Enqueues all launches of the plan, with the result in the workspace.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] if a launch fails.
+    /// Enqueues all launches of the plan. The result is written to the workspace.
     ///
     /// # Safety
-    /// `input` must be the address of as many elements as the request says, on this device; it and the
+    /// `input` must be the address of as many elements as the request says, on this device. It and the
     /// workspace must live, and the workspace must not be accessed, until `stream` was synchronised.
     pub unsafe fn launch(
         &self,
@@ -224,16 +203,18 @@ impl Reduction {
         workspace: &mut Workspace,
     ) -> Result<Launched> {
         let layout = self.plan.workspace;
-        // SAFETY: the workspace has room for the result; the caller's contract.
+        // SAFETY: the workspace has room for the result. By this function's contract, the input and the
+        // workspace live, and nothing else accesses the workspace, until `stream` was synchronised.
         unsafe { self.launch_into(stream, input, workspace, workspace.memory.address() + layout.result) }
     }
 
-    /// Enqueues all launches of the plan, with the result at an address.
+    /// Enqueues all launches of the plan. The result is written to the address `result`.
     ///
     /// # Safety
-    /// `input` must be the address of as many elements as the request says, on this device; it and the
+    /// `input` must be the address of as many elements as the request says, on this device. It and the
     /// workspace must live, and the workspace must not be accessed, until `stream` was synchronised. The
-    /// same holds for `result`, which must be the workspace's own for a plan with an identity.
+    /// same holds for the memory at `result`. If the plan has an identity, `result` must be the result's
+    /// address in the workspace.
     pub(crate) unsafe fn launch_into(
         &self,
         stream: &Stream,
@@ -246,7 +227,7 @@ impl Reduction {
         let layout = self.plan.workspace;
         if self.plan.identity.is_some() {
             let size = self.request.dtype.size() as u64;
-            // SAFETY: the caller's contract.
+            // SAFETY: by this function's contract, the workspace lives until `stream` was synchronised.
             unsafe { workspace.memory.copy_within(stream, layout.identity, layout.result, size) }?;
         }
         for (level, step) in self.plan.steps.iter().enumerate() {
@@ -267,17 +248,18 @@ impl Reduction {
                 cluster: self.plan.cluster,
                 ..Launch::linear(step.grid, self.plan.block, self.plan.shared)
             };
-            // SAFETY: the regions are those of the plan's layout; their lifetime is the caller's
-            // contract.
+            // SAFETY: the regions are those of the plan's layout. By this function's contract, their
+            // memory, the input and the result live until `stream` was synchronised.
             all += unsafe { self.kernels.launch(level, stream, geometry, &arguments) }?;
         }
         Ok(all)
     }
 }
 
-/// Limits a plan to resident blocks: the default grid is reduced to the `largest` that the kernel's
-/// registers and shared memory allow, since further blocks would run after the others on a mostly idle
-/// device. A user's grid is unchanged, but is refused if blocks wait for each other.
+/// Limits a plan to resident blocks. The default grid is reduced to `largest`, the number of blocks that
+/// the kernel's registers and shared memory allow, because more blocks would run after the others. A
+/// user's grid is unchanged, but is refused if it exceeds `largest` and the kernel has a grid-wide
+/// barrier.
 fn resident(
     request: &Request,
     shape: &Shape,
@@ -302,9 +284,6 @@ fn resident(
 impl Workspace {
     /// Fills everything except the counter and the identity with a byte that no correct result consists
     /// of, so that a missing write is detected.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] if the memory cannot be set.
     pub fn poison(&mut self, byte: u8) -> Result<()> {
         let Layout { counter, result, identity, .. } = self.layout;
         self.memory.fill(0, byte, counter)?;
@@ -315,15 +294,15 @@ impl Workspace {
         self.memory.address() + offset
     }
 
-    /// Checks that the workspace matches the plan, and resets the counter if necessary.
+    /// Checks that the workspace matches the plan, and resets the counter if it may be nonzero.
     fn settle(&mut self, plan: &Plan, device: &Device) -> Result<()> {
         let mismatch = |reason: String| {
-            let reason = format!("{reason}; take one from this reduction");
+            let reason = format!("{reason}; take a workspace of this reduction");
             Err(Error::Mismatch { what: "workspace", reason })
         };
         if self.layout != plan.workspace || !self.memory.device().same(device) {
             return mismatch(format!(
-                "it has {} bytes on {}, the plan needs {} on {}",
+                "it has {} bytes on {}, but the plan needs {} on {}",
                 self.memory.bytes(),
                 self.memory.device().info().name,
                 plan.workspace.bytes,
@@ -336,19 +315,18 @@ impl Workspace {
                 identity.map_or_else(|| "nothing".to_owned(), named)
             };
             let (has, needs) = (identity(self.identity), identity(plan.identity));
-            return mismatch(format!("its result begins as {has}, the plan's as {needs}"));
+            return mismatch(format!(
+                "its result is initialised with {has}, but the plan needs {needs}"
+            ));
         }
-        if self.unsettled {
+        if self.needs_clear {
             self.memory.fill(self.layout.counter, 0, 4)?;
-            self.unsettled = false;
+            self.needs_clear = false;
         }
         Ok(())
     }
 
     /// Returns the result of successful launches, which have reset the counter to zero.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] if it cannot be read.
     pub fn value(&self, dtype: Dtype) -> Result<Value> {
         read_value(&self.memory, self.layout.result, dtype)
     }
@@ -375,10 +353,6 @@ struct Work {
 }
 
 impl Pending<'_> {
-    /// Waits for the result.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] with the failure.
     pub fn wait(mut self) -> Result<(Outcome, Workspace)> {
         self.stream.synchronize()?;
         let work = self.work.take().expect("waited once");
@@ -390,8 +364,8 @@ impl Pending<'_> {
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
         if self.work.is_some() {
-            // The failure of a launch whose result is not requested is ignored. If the launch may still
-            // be running, the abandoned device frees nothing.
+            // The result is not read, so that an error of the launch is ignored. If the launch may still
+            // be running, the device is abandoned and frees nothing.
             let _ = self.stream.synchronize();
         }
     }

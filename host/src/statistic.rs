@@ -1,9 +1,10 @@
 //! Statistics that the host derives from reductions: the mean from a sum, the norm from a sum of
 //! squares.
 //!
-//! The kernels' integers wrap around, which is allowed for a sum but not for a mean: before a mean or
-//! norm of integers is computed, the minimum and the maximum must prove that the sum cannot leave the
-//! type. Floats follow their type's arithmetic: a square that overflows gives an infinite norm.
+//! Integers wrap around in the kernels, which is allowed for a sum but not for a mean. Before a mean or
+//! norm of integers is computed, the minimum and the maximum must therefore prove that the sum cannot
+//! exceed the type. Floats follow their type's arithmetic: a square that overflows gives an infinite
+//! norm.
 
 use crate::{
     Buffer, Device, Dtype, Error, Op, PtxStore, Reduction, Request, Result, Statistic, Value,
@@ -34,16 +35,13 @@ impl Statistic {
         }
     }
 
-    /// Returns whether the statistic requires the extremes of such elements first.
+    /// Returns whether wrap-around of a sum would make this statistic of elements like `value` wrong.
     fn may_wrap(self, value: Value) -> bool {
         matches!(self, Self::Mean | Self::Norm) && !value.dtype().is_float()
     }
 
-    /// Checks that the statistic is defined: that a sum of `n` integers between two bounds, or of their
-    /// squares, cannot wrap around in the type of the sum.
-    ///
-    /// # Errors
-    /// [`Error::NoValue`] and [`Error::MayWrap`].
+    /// Checks that the statistic is defined: that in the type `sum`, the sum of `n` integers between two
+    /// bounds, or of their squares, cannot wrap around. Otherwise returns [`Error::MayWrap`].
     pub fn require(self, n: u64, [smallest, largest]: [Value; 2], sum: Dtype) -> Result<()> {
         if !self.may_wrap(smallest) {
             return Ok(());
@@ -62,19 +60,16 @@ impl Statistic {
     }
 }
 
-/// A statistic prepared for elements of one type and number on one device.
+/// A statistic prepared for one device, element type and number of elements.
 pub struct Summary {
     statistic: Statistic,
     reduction: Reduction,
-    /// Minimum and maximum, if they are required first.
+    /// The minimum and the maximum, for statistics that require them.
     extremes: Option<[Reduction; 2]>,
 }
 
 impl Summary {
-    /// Prepares the reductions that the statistic needs; the request's own operation is ignored.
-    ///
-    /// # Errors
-    /// Those of [`Reduction::new`], and [`Error::NoValue`] for the mean of an empty input.
+    /// Prepares the reductions that the statistic needs. The request's own operation is ignored.
     pub fn new(
         device: &Device,
         store: &PtxStore,
@@ -91,15 +86,11 @@ impl Summary {
         Ok(Self { statistic, reduction: of(statistic.op())?, extremes })
     }
 
-    /// Returns the reduction of all elements, which dominates the time.
+    /// Returns the reduction of the statistic's operation, which takes most of the time.
     pub fn reduction(&self) -> &Reduction {
         &self.reduction
     }
 
-    /// Computes the statistic of `input`.
-    ///
-    /// # Errors
-    /// Those of [`Reduction::run`], and [`Error::MayWrap`].
     pub fn run(&self, input: &Buffer) -> Result<Outcome> {
         if let Some([smallest, largest]) = &self.extremes {
             let of = |reduction: &Reduction| reduction.run(input, &mut reduction.workspace()?);
@@ -121,7 +112,7 @@ mod tests {
         assert_eq!(Statistic::Mean.finish(Value::I32(-9), 4), Value::F64(-2.25));
         assert_eq!(Statistic::Norm.finish(Value::U64(25), 2), Value::F64(5.0));
         assert_eq!(Statistic::Of(Op::Sum).finish(Value::U64(25), 2), Value::U64(25));
-        // Sums of narrow types are wide.
+        // Sums of narrow types have a wider type.
         assert_eq!(Statistic::Mean.finish(Value::I64(-5), 2), Value::F64(-2.5));
         assert_eq!(Statistic::Mean.finish(Value::F32(5.0), 2), Value::F32(2.5));
         assert_eq!(Statistic::Of(Op::ArgMin).finish(Value::U64(25), 2), Value::U64(25));

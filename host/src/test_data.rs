@@ -3,45 +3,45 @@
 //! Ordinary elements are random; the last one, the marker, is chosen so that omitting it changes the
 //! result by more than rounding can explain. The ranges of both have closed forms.
 //!
-//! - Integers cover their whole range except the two values at either end: so a marker next to the end
-//!   is the only extreme, and no correct result is the end itself.
-//! - Floats are uniform in [0, 1), those of f16 in [0, 1/256); for sums of squares their squares are
-//!   uniform. All have one sign, so that their sum exceeds the rounding error by far: an omitted block
-//!   is detected too. The marker of a sum is between 1/128 and 1/64 of the largest sum of the others;
-//!   for a sum of squares, its square is between 1/128 and 1/32 of theirs. The marker of an extreme is
-//!   -2 or 2.
+//! - Integers cover their whole range except the two values at either end, so that a marker next to the
+//!   end is the only extreme, and no correct minimum or maximum equals the end of the type.
+//! - Floats are uniform in [0, 1), or in [0, 1/256) for f16; for a sum of squares, the squares are
+//!   uniform. All have the same sign, so that their sum far exceeds the rounding error and an omitted
+//!   block is detected too. The marker of a sum is between 1/128 and 1/64 of the largest sum of the
+//!   others; for a sum of squares, its square is between 1/128 and 1/32 of theirs. The marker of an
+//!   extreme is -2 or 2.
 //!
-//! The summands are uniform for this reason: once the last place of a long sum is not small relative to
-//! the terms, rounding errors have mean 0 only if terms are equally likely just above and just below a
-//! multiple of it. The squares of uniform elements concentrate near 0, where all of them are rounded
-//! down: a loop over 2^20 of them has an error of three quarters of the [bound](crate::reference) for
-//! terms whose errors have no bias.
+//! The summands are uniform for the following reason. Once the last place of a long sum is not small
+//! relative to the terms, rounding errors have mean 0 only if terms are equally likely just above and
+//! just below a multiple of it. The squares of uniform elements concentrate near 0, where all of them
+//! are rounded down: a loop over 2^20 of them has an error of three quarters of the
+//! [bound](crate::reference) for terms with unbiased errors.
 
 use half::{bf16, f16};
 use rayon::prelude::*;
 
 use crate::{Data, Dtype, Op, Scalar, Value, data::mix};
 
-pub(crate) trait Drawn: Scalar {
+pub(crate) trait TestElement: Scalar {
     /// The largest magnitude of an ordinary float; NaN for integers.
     const LARGEST_ORDINARY: f64;
 
-    /// Returns an ordinary element from 64 random bits.
     fn ordinary(op: Op, bits: u64) -> Self;
 
-    /// Returns the last of `n` elements, at least 1. A sum of integers may by chance equal the result of
-    /// a wrong kernel: another `turn`, from 0 to below [`TURNS`], gives another sum.
+    /// Returns the last of `n` elements, which must be at least 1. A sum of integers may by chance equal
+    /// the result of a wrong kernel; another `turn`, below [`TURNS`], gives another sum.
     fn marker(op: Op, n: u64, turn: u64) -> Self;
 }
 
-/// The number of markers for integers: more than there are planted results to avoid.
+/// The number of markers for integers, greater than the number of wrong results that the sum must not
+/// equal.
 pub(crate) const TURNS: u64 = 8;
 
 const SHARE: u64 = 128;
 
 macro_rules! integers {
     ($($ty:ty)*) => {$(
-        impl Drawn for $ty {
+        impl TestElement for $ty {
             const LARGEST_ORDINARY: f64 = f64::NAN;
 
             fn ordinary(_op: Op, bits: u64) -> Self {
@@ -61,13 +61,13 @@ macro_rules! integers {
 
 macro_rules! floats {
     ($($ty:ty = $largest:expr, $most:expr, $of:expr;)*) => {$(
-        impl Drawn for $ty {
+        impl TestElement for $ty {
             const LARGEST_ORDINARY: f64 = $largest;
 
             fn ordinary(op: Op, bits: u64) -> Self {
                 let of: fn(f64) -> Self = $of;
                 let uniform = f64::from(Self::random(bits)).abs();
-                // Square roots are correctly rounded, and so are equal on all machines.
+                // Square roots are correctly rounded, and therefore equal on all machines.
                 of(if op == Op::SumOfSquares { uniform.sqrt() } else { uniform } * $largest)
             }
 
@@ -88,8 +88,8 @@ macro_rules! floats {
 
 integers! { i8 u8 i16 u16 i32 u32 i64 u64 }
 floats! {
-    // 2^15 is the largest power of two in f16: with ordinary elements below 1 it would be too small from
-    // 2^22 elements on.
+    // 2^15 is the largest power of two in f16. With ordinary elements below 1, a marker of that size
+    // would be too small from 2^22 elements on.
     f16 = 1.0 / 256.0, 32_768.0, f16::from_f64;
     bf16 = 1.0, f64::INFINITY, bf16::from_f64;
     f32 = 1.0, f64::INFINITY, |x| x as f32;
@@ -97,44 +97,36 @@ floats! {
 }
 
 impl Data {
-    /// Returns `n` ordinary elements for an operation, none of which is an extreme of its type. They
-    /// depend only on the seed and not on the machine.
-    /// [`Expected::mark`](crate::reference::Expected::mark) replaces one by the marker.
+    /// Returns `n` ordinary elements for an operation, none of them the least or greatest value of its
+    /// type. They depend only on the seed and not on the machine.
+    /// [`Expected::mark`](crate::reference::Expected::mark) replaces one of them by the marker.
     pub fn drawn(op: Op, dtype: Dtype, n: usize, seed: u64) -> Self {
         with_dtype!(dtype, T => {
-            let element = |i| <T as Drawn>::ordinary(op, mix(seed, i));
+            let element = |i| <T as TestElement>::ordinary(op, mix(seed, i));
             T::data((0..n as u64).into_par_iter().map(element).collect())
         })
     }
 
-    /// Returns whether two operations have the same drawn elements.
+    /// Returns whether [`drawn`](Self::drawn) gives the same elements for two operations.
     pub fn drawn_alike(dtype: Dtype, op: Op, other: Op) -> bool {
         !dtype.is_float() || (op == Op::SumOfSquares) == (other == Op::SumOfSquares)
     }
 
-    /// Returns the element at an index.
-    ///
-    /// # Panics
-    /// Panics if the index is out of bounds.
     pub fn get(&self, index: usize) -> Value {
         with_data!(self, values => values[index].value())
     }
 
-    /// Replaces the element at an index.
-    ///
-    /// # Panics
-    /// Panics if the index is out of bounds, or for a value of another type.
     pub fn set(&mut self, index: usize, value: Value) {
         with_value!(self, value, values, value => values[index] = value);
     }
 }
 
 pub(crate) fn marker(op: Op, dtype: Dtype, n: u64, turn: u64) -> Value {
-    with_dtype!(dtype, T => <T as Drawn>::marker(op, n, turn).value())
+    with_dtype!(dtype, T => <T as TestElement>::marker(op, n, turn).value())
 }
 
 pub(crate) fn largest_ordinary(dtype: Dtype) -> f64 {
-    with_dtype!(dtype, T => <T as Drawn>::LARGEST_ORDINARY)
+    with_dtype!(dtype, T => <T as TestElement>::LARGEST_ORDINARY)
 }
 
 #[cfg(test)]
@@ -142,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ordinary_elements_are_what_the_bounds_take_them_for() {
+    fn ordinary_elements_stay_in_their_documented_ranges() {
         for &dtype in Dtype::ALL {
             let data = Data::drawn(Op::Sum, dtype, 100_000, 3);
             let elements: Vec<f64> = (0..data.len()).map(|i| data.get(i).to_f64()).collect();
@@ -172,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn markers_of_floats_are_the_share_that_is_promised() {
+    fn float_markers_have_the_documented_share() {
         for dtype in [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::F64] {
             let most = largest_ordinary(dtype);
             for n in [1, 2, 129, 130, 1000, 1_000_003, 1 << 22, 1 << 28, (1 << 30) - 7] {

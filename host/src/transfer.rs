@@ -1,5 +1,5 @@
-//! Transfers: host elements that are copied to the device and reduced there, in one piece or in chunks
-//! whose copies overlap with the reductions of earlier chunks.
+//! Transfers: host elements that are copied to the device and reduced there, at once or in chunks whose
+//! copies overlap with the reductions of earlier chunks.
 
 use std::ops::Range;
 
@@ -13,32 +13,26 @@ use crate::{
     reduction::Outcome,
 };
 
-/// The reduction kernel of the transfers: the fastest without special hardware requirements. It needs no
-/// initial identity, so its result may be at any address.
+/// The reduction kernel of the transfers: the fastest one without special hardware requirements. Its
+/// output needs no initial value, so that the result may be at any address.
 pub const KERNEL: &str = "vectorized";
 
-/// The default number of chunks of an overlapped transfer, at most: enough to hide the reductions, few
-/// enough that each copy is long.
+/// The default number of chunks of an overlapped transfer, at most: enough to hide the reductions, and
+/// few enough that each copy is long.
 const CHUNKS: u64 = 8;
-/// The smallest default chunk in bytes: each copy has an overhead of a few microseconds, and the bytes
-/// of such a chunk take some tens of times as long.
+/// The smallest default chunk in bytes. Each copy has an overhead of a few microseconds, and a copy of
+/// this size takes some tens of times as long.
 const CHUNK_BYTES: u64 = 4 << 20;
 const LANES: usize = 2;
 /// The alignment of chunks in elements, for vector loads.
 const GRANULE: u64 = 1024;
 
-/// A request for a transfer.
 #[derive(Debug, Clone, Copy)]
 pub struct TransferRequest {
-    /// The variant.
     pub variant: &'static Variant,
-    /// The kind of copy.
     pub path: Path,
-    /// The operation.
     pub op: Op,
-    /// Type of the elements.
     pub dtype: Dtype,
-    /// The number of elements.
     pub n: u64,
     /// Elements of a chunk, for overlapped transfers.
     pub chunk: Option<u64>,
@@ -48,10 +42,10 @@ pub struct TransferRequest {
 pub struct Transfer<'d> {
     request: TransferRequest,
     data: &'d Data,
-    /// A page-locked copy of the elements, if the path needs one.
+    /// A page-locked copy of the elements; `None` for pageable transfers.
     locked: Option<HostMemory>,
     pieces: Vec<Piece>,
-    /// The reductions of a whole chunk and of a shorter last one.
+    /// Reductions of whole chunks, and of a shorter last one.
     reductions: Vec<Reduction>,
     lanes: Vec<Lane>,
     input: Allocation,
@@ -68,22 +62,16 @@ struct Lane {
     workspaces: Vec<Workspace>,
 }
 
-/// The parts of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parts {
-    /// The copies alone.
     Copy,
     /// The reductions alone, of elements on the device.
     Reduce,
-    /// The copies and the reductions.
     All,
 }
 
 impl<'d> Transfer<'d> {
     /// Allocates host and device memory and loads the kernel.
-    ///
-    /// # Errors
-    /// Those of [`Reduction::new`], [`Error::OutOfMemory`], and [`Error::BadSize`] for an invalid chunk.
     pub fn new(
         device: &Device,
         store: &PtxStore,
@@ -93,7 +81,8 @@ impl<'d> Transfer<'d> {
         let TransferRequest { variant, path, op, dtype, n, chunk } = *request;
         variant.require(op, dtype)?;
         if (data.dtype(), data.len() as u64) != (dtype, n) {
-            let reason = format!("{} {} are there, {n} {dtype} asked for", data.len(), data.dtype());
+            let reason =
+                format!("it has {} {}, but the request is for {n} {dtype}", data.len(), data.dtype());
             return Err(Error::Mismatch { what: "data", reason });
         }
         let whole = whole_chunk(request);
@@ -118,17 +107,15 @@ impl<'d> Transfer<'d> {
         Ok(Self { request: *request, data, locked, pieces, reductions, lanes, input, results })
     }
 
-    /// Returns the request.
     pub fn request(&self) -> &TransferRequest {
         &self.request
     }
 
-    /// Returns the number of pieces that are copied and reduced at once.
     pub fn chunks(&self) -> usize {
         self.pieces.len()
     }
 
-    /// Returns the reduction of a whole piece.
+    /// Returns the reduction of a whole chunk.
     pub fn reduction(&self) -> &Reduction {
         &self.reductions[0]
     }
@@ -140,26 +127,17 @@ impl<'d> Transfer<'d> {
     }
 
     /// Fills the results with a byte that no correct result consists of.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] if the memory cannot be set.
     pub fn poison(&mut self, byte: u8) -> Result<()> {
         self.results.fill(0, byte, self.results.bytes())
     }
 
     /// Copies, reduces, and waits for the result.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] if a copy or launch fails.
     pub fn run(&mut self) -> Result<Outcome> {
         let launched = self.execute(Parts::All)?;
         Ok(Outcome { value: self.collect()?, counters: launched.counters() })
     }
 
     /// Executes some of the parts and waits for them.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
     pub fn execute(&mut self, parts: Parts) -> Result<Launched> {
         let enqueued = self.enqueue(parts);
         // Even after an error, nothing may be running when this returns.
@@ -182,7 +160,7 @@ impl<'d> Transfer<'d> {
             if parts != Parts::Reduce {
                 match &self.locked {
                     // ladder: pinned
-                    // SAFETY: both memories are this object's, which waits before it returns.
+                    // SAFETY: both memories belong to `self`, which waits before it returns.
                     Some(locked) => unsafe {
                         self.input.write_from(stream, start, locked, bytes)?;
                     },
@@ -196,10 +174,10 @@ impl<'d> Transfer<'d> {
             if parts != Parts::Copy {
                 let reduction = &self.reductions[piece.reduction];
                 let workspace = &mut workspaces[piece.reduction];
-                // SAFETY: the piece lies in the input; input and workspace are this object's, which
-                // waits before it returns; a lane's launches follow each other on its stream.
-                // The result goes where no other piece's does, by the kernel itself: a copy of a few
-                // bytes would wait in the copy engine's queue and hold up the next piece.
+                // SAFETY: the piece is inside the input. Input and workspace belong to `self`, which
+                // waits before it returns, and the launches of a lane are ordered on its stream. The
+                // kernel itself writes the result to an address of this piece alone: a copy of a few
+                // bytes would wait in the copy engine's queue and delay the next piece.
                 all += unsafe {
                     let (input, result) =
                         (self.input.address() + start, self.results.address() + at as u64 * size);
@@ -241,10 +219,7 @@ fn joined_depth(depths: impl Iterator<Item = u64>, pieces: usize) -> u64 {
     depths.max().unwrap_or(0) + pieces as u64
 }
 
-/// Returns the largest number of additions on an element's path for a transfer to such a device.
-///
-/// # Errors
-/// Those of [`Plan::new`].
+/// Returns the largest number of additions on an element's path, for a transfer to the device `info`.
 pub fn depth(request: &TransferRequest, info: &DeviceInfo) -> Result<u64> {
     let pieces = pieces(request.n, whole_chunk(request));
     let depth = |&n: &u64| Ok(Plan::new(&kernel_request(request, n)?, info)?.depth);
@@ -278,9 +253,6 @@ fn lengths(pieces: &[Piece]) -> Vec<u64> {
 
 /// Returns the bytes of device memory that a transfer needs, for a check before the elements are
 /// generated.
-///
-/// # Errors
-/// Those of [`Plan::new`].
 pub fn device_bytes(request: &TransferRequest, info: &DeviceInfo) -> Result<u64> {
     let TransferRequest { dtype, n, .. } = *request;
     let workspace = Plan::new(&kernel_request(request, n)?, info)?.workspace_bytes();

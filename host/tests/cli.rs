@@ -1,27 +1,26 @@
-//! The binaries as a user runs them: right results, and one line with exit code 2 for every user error.
+//! Runs the binaries as a user does: correct results, and one line with exit code 2 for every user
+//! error.
+
+mod built;
 
 use std::{
     ffi::OsStr,
     fs,
     path::Path,
     process::{Command, Output, Stdio},
-    sync::OnceLock,
 };
 
 use serde_json::Value;
 use warpfold_suite::catalogue::{VARIANTS, Work};
 
-fn ptx_root() -> &'static Path {
-    static STORE: OnceLock<warpfold_suite::PtxStore> = OnceLock::new();
-    STORE.get_or_init(|| xtask::suite::ptx_store().unwrap_or_else(|error| panic!("{error:#}"))).root()
-}
+use built::ptx_root;
 
 fn command(binary: impl AsRef<OsStr>, arguments: &str) -> Command {
     let mut command = Command::new(binary);
     command
         .args(arguments.split_whitespace())
         .env("WARPFOLD_PTX_DIR", ptx_root())
-        // No driver, wherever the tests run.
+        // No CUDA driver, on any machine.
         .env("WARPFOLD_LIBCUDA", "/nowhere/libcuda.so.1");
     command
 }
@@ -85,7 +84,7 @@ fn json_is_one_line_with_every_field() {
 }
 
 #[test]
-fn auto_says_that_it_took_the_simulator() {
+fn auto_reports_the_fallback_to_the_simulator() {
     let output = sequential("--n 100");
     assert_eq!(output.status.code(), Some(0));
     assert!(text(&output.stderr).starts_with("note: no CUDA device; running on the simulator"));
@@ -99,7 +98,7 @@ fn the_sum_of_nothing_is_zero() {
 }
 
 #[test]
-fn what_cannot_be_computed_is_refused() {
+fn invalid_arguments_are_refused() {
     let cases: [(&str, &[&str]); 16] = [
         ("--n 0 --op min", &["min of 0 elements has no value"]),
         ("--n 0 --op max --dtype f32", &["max of 0 elements has no value"]),
@@ -135,8 +134,8 @@ fn files_are_read_and_bad_ones_refused() {
     let record: Value = serde_json::from_slice(&run(&path, "--dtype i32").stdout).unwrap();
     assert_eq!((&record["result"], &record["n"]), (&Value::from(6), &Value::from(3)));
     assert_refused(&run(&path, ""), &["three.bin", "need --dtype"]);
-    // A user's elements are not chosen to detect errors: a line says where a wrong result might pass.
-    let tells = "cannot tell right from wrong";
+    // A user's elements are not chosen to detect errors: a note says if a wrong result might pass.
+    let tells = "cannot detect a wrong result";
     for (last, told) in [(1e-6, true), (100.5, false)] {
         let elements = [vec![1.0_f32; 1000], vec![last]].concat();
         fs::write(&path, elements.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>()).unwrap();
@@ -158,7 +157,7 @@ fn files_are_read_and_bad_ones_refused() {
 }
 
 #[test]
-fn ptx_that_is_not_there_or_damaged_is_named() {
+fn missing_or_invalid_ptx_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let run = |folder: &Path| {
         command(env!("CARGO_BIN_EXE_warp_shuffle"), "--n 10 --device sim")
@@ -214,12 +213,12 @@ fn means_norms_and_presets_are_on_the_command_line() {
     assert_eq!(shape, [256.into(), 32.into(), "i32".into(), Value::from(100_000)]);
     let variants: Vec<_> = preset.iter().map(|record| record["variant"].as_str().unwrap()).collect();
     assert_eq!(variants, ["atomic_blocks", "cpu_serial", "cpu_parallel"]);
-    // Integers from 0 to below 10: the mean is near 4.5.
+    // For integers below 10, the mean is near 4.5.
     assert!((400_000..500_000).contains(&preset[0]["result"].as_i64().unwrap()));
 }
 
 #[test]
-fn each_family_has_the_options_that_it_needs_and_refuses_the_rest() {
+fn each_family_accepts_only_its_own_options() {
     let strides: Vec<_> = records("copy_strided", "--n 100 --device sim")
         .iter()
         .map(|record| record["stride"].as_u64().unwrap())
@@ -249,7 +248,7 @@ fn each_family_has_the_options_that_it_needs_and_refuses_the_rest() {
     refused(
         "sequential",
         "--op mean --device sim",
-        &["mean of 4194304 i32", "may pass the type's range"],
+        &["mean of 4194304 i32", "may exceed the type's range"],
     );
     refused("sequential", "--op mean --n 0 --device sim", &["mean of 0 elements has no value"]);
 }
@@ -276,7 +275,7 @@ fn the_reducer_chooses_a_launch_and_takes_another() {
 }
 
 #[test]
-fn what_the_reducer_cannot_do_is_refused() {
+fn unsupported_reducer_arguments_are_refused() {
     let binary = Path::new(env!("CARGO_BIN_EXE_sequential")).with_file_name("reducer");
     let cases: [(&str, &[&str]); 9] = [
         ("--n 0 --op min", &["min of 0 elements has no value"]),
@@ -296,7 +295,7 @@ fn what_the_reducer_cannot_do_is_refused() {
 }
 
 #[test]
-fn a_tuning_that_is_not_taken_is_said_in_one_line() {
+fn ignored_tuning_file_is_a_one_line_warning() {
     let binary = Path::new(env!("CARGO_BIN_EXE_sequential")).with_file_name("reducer");
     let mut command = command(binary, "--n 1000 --device sim --json");
     let output = command.env("WARPFOLD_TUNING", "/nowhere/tuning.json").output().unwrap();
@@ -307,7 +306,7 @@ fn a_tuning_that_is_not_taken_is_said_in_one_line() {
 }
 
 #[test]
-fn the_code_generator_is_said_with_its_reason() {
+fn code_generator_is_reported_with_its_reason() {
     let notes = |arguments: &str, environment: Option<&str>| {
         let mut command = command(env!("CARGO_BIN_EXE_sequential"), arguments);
         command.env_remove("WARPFOLD_CODEGEN");
@@ -329,7 +328,7 @@ fn the_code_generator_is_said_with_its_reason() {
 }
 
 #[test]
-fn kernels_of_another_code_generator_are_not_taken_in_place_of_missing_ones() {
+fn missing_kernels_do_not_fall_back_to_another_codegen() {
     let folder = tempfile::tempdir().unwrap();
     let other = folder.path().join("llvm/sm_80");
     std::fs::create_dir_all(&other).unwrap();
@@ -339,9 +338,9 @@ fn kernels_of_another_code_generator_are_not_taken_in_place_of_missing_ones() {
     assert_refused(&output, &["sequential by nvvm for sm_90"]);
 }
 
-/// No panic on output errors: a full disk gives one line and status 2, a closed reader nothing.
+/// Output errors must not panic: a full disk gives one line and status 2, a closed reader nothing.
 #[test]
-fn every_binary_prints_to_a_full_disk_and_to_nobody() {
+fn binaries_handle_full_and_closed_stdout() {
     let folder = Path::new(env!("CARGO_BIN_EXE_sequential")).parent().unwrap();
     for variant in VARIANTS {
         let device = if matches!(variant.work, Work::Cpu { .. }) { "" } else { " --device sim" };

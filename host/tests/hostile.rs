@@ -1,6 +1,8 @@
-//! Binaries with hostile input: each run ends within bounds, with a result or with one line and status
-//! 2, and input reaches the terminal only as plain text.
+//! Runs the binaries with hostile input. Each run ends within a time limit, with a result or with one
+//! line and status 2, and input reaches the terminal only as plain text.
 #![cfg(unix)]
+
+mod built;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -8,26 +10,22 @@ use std::{
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     process::{Command, Output},
-    sync::OnceLock,
     time::{Duration, Instant},
 };
 
-/// A line end that fakes another line, and escape codes that clear the screen, in both notations of C1.
+use built::ptx_root;
+
+/// A faked second line, escape sequences that start with ESC and with CSI, a right-to-left override.
 const EVIL: &str = "x\nerror: all is well\r\u{1b}[2J\u{9b}31m\u{202e}";
 
-/// Time limit of any of these runs, on a slow machine.
+/// Time limit of each run, on a slow machine.
 const SOON: Duration = Duration::from_secs(60);
-
-fn ptx_root() -> &'static Path {
-    static STORE: OnceLock<warpfold_suite::PtxStore> = OnceLock::new();
-    STORE.get_or_init(|| xtask::suite::ptx_store().unwrap_or_else(|error| panic!("{error:#}"))).root()
-}
 
 fn program(binary: &str) -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_sequential")).with_file_name(binary)
 }
 
-/// Makes a command use the kernels' PTX and no driver, whatever the machine.
+/// Runs a command with the kernels' PTX and without a driver, on any machine.
 fn on_the_simulator(mut command: Command) -> Command {
     command.env("WARPFOLD_PTX_DIR", ptx_root()).env("WARPFOLD_LIBCUDA", "/nowhere/libcuda.so.1");
     command
@@ -37,7 +35,7 @@ fn command(binary: &str) -> Command {
     on_the_simulator(Command::new(program(binary)))
 }
 
-/// Returns the lines of a run's errors, each of which has the right prefix and is plain text.
+/// Checks that each line of a run's errors has a known prefix and is plain text, and returns the lines.
 fn complaints(what: &str, command: &mut Command) -> (Output, Vec<String>) {
     let start = Instant::now();
     let output = command.output().unwrap();
@@ -178,9 +176,9 @@ fn numbers_of_any_size_end_in_a_result_or_in_one_line() {
     assert_refused("iterations", run.args(["--iters", "4294967295"]), "1000000");
 }
 
-/// A failed allocation ends the process.
+/// A failed allocation would end the process.
 #[test]
-fn memory_that_ends_is_one_line() {
+fn out_of_memory_is_one_error_line() {
     for (binary, arguments) in [
         ("reducer", "--device sim --n 2^30 --dtype f32"),
         ("sequential", "--device sim --n 2^28 --dtype f64"),
@@ -196,7 +194,7 @@ fn memory_that_ends_is_one_line() {
 }
 
 #[test]
-fn files_that_are_none_are_refused_at_once() {
+fn pipes_devices_and_folders_are_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());

@@ -1,5 +1,3 @@
-//! Runs `copy_strided`; `--help` shows the options.
-
 fn main() -> std::process::ExitCode {
     warpfold_suite::cli::main("copy_strided")
 }

@@ -1,5 +1,3 @@
-//! Runs `cpu_parallel`; `--help` shows the options.
-
 fn main() -> std::process::ExitCode {
     warpfold_suite::cli::main("cpu_parallel")
 }

@@ -1,5 +1,3 @@
-//! Runs `transfer_pinned`; `--help` shows the options.
-
 fn main() -> std::process::ExitCode {
     warpfold_suite::cli::main("transfer_pinned")
 }

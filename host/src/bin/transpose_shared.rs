@@ -1,5 +1,3 @@
-//! Runs `transpose_shared`; `--help` shows the options.
-
 fn main() -> std::process::ExitCode {
     warpfold_suite::cli::main("transpose_shared")
 }

@@ -1,5 +1,3 @@
-//! Runs the `two_pass_warp_sync` kernel; `--help` shows the options.
-
 fn main() -> std::process::ExitCode {
     warpfold_suite::cli::main("two_pass_warp_sync")
 }

@@ -1,5 +1,3 @@
-//! Runs the `vectorized` kernel; `--help` shows the options.
-
 fn main() -> std::process::ExitCode {
     warpfold_suite::cli::main("vectorized")
 }

@@ -1,7 +1,7 @@
 //! The catalogue: one row per variant, with everything that is specific to it.
 //!
-//! Launching, binaries, tests, docs and tables read this table. A variant is added with its kernel file,
-//! a row here and a binary; `tests/` rejects a row without its partners and the reverse.
+//! The launches, the binaries, the tests, the documents and the tables read it. To add a variant, add
+//! its kernel file, a row here and a binary; a test in `tests/` fails if one of them is missing.
 
 mod rows;
 
@@ -16,7 +16,7 @@ pub use warpfold::internal::{Family, KernelFile};
 
 /// A row of the catalogue.
 ///
-/// Launches rely on its contents without a check, so only this crate can create one:
+/// Launches rely on the contents without a check, so only this crate can create a row:
 ///
 /// ```compile_fail,E0639
 /// use warpfold_suite::catalogue::{self, Variant};
@@ -38,66 +38,49 @@ pub struct Variant {
     pub id: &'static str,
     /// The method, in one line.
     pub summary: &'static str,
-    /// The point that the variant demonstrates.
+    /// The point that the variant demonstrates, for documents.
     pub shows: &'static str,
-    /// The kind of work, and its parameters.
     #[serde(flatten)]
     pub work: Work,
     /// Supported operations; empty for variants that only move elements.
     pub ops: &'static [Op],
-    /// Supported element types.
     pub dtypes: &'static [Dtype],
-    /// The conditions for two runs to give the same bits.
     pub determinism: Determinism,
-    /// The oldest architecture with the features that the kernel needs.
     pub min_arch: Arch,
-    /// Named runs.
     pub presets: &'static [Preset],
     /// Sources of the idea: letters of docs/sources.md.
     pub sources: &'static str,
 }
 
-/// The kind of work of a variant, with the parameters of that kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "family", rename_all = "snake_case")]
 pub enum Work {
-    /// A kernel reduces n elements to one value.
     Reduction(Shape),
     /// The library reduces n elements, with a kernel and grid of its choice: see
     /// [`Reducer`](crate::Reducer).
     Reducer,
-    /// A kernel copies n elements.
     Copy {
-        /// The mapping of elements to threads.
         access: Access,
     },
-    /// A kernel transposes a matrix.
     Transpose,
     /// Host elements are copied to the device and reduced there.
     Transfer {
-        /// The kind of copy.
         path: Path,
     },
-    /// The CPU reduces n elements.
     Cpu {
-        /// Whether all cores are used, or one.
         parallel: bool,
     },
 }
 
-/// The structure of a reduction. As for a [`Variant`], only this crate can create one.
+/// The structure of a reduction. Only this crate can create one, as with [`Variant`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Shape {
-    /// The mapping of elements to threads.
     pub geometry: Geometry,
-    /// The reduction within a block.
     pub in_block: InBlock,
-    /// The reduction of the block results.
     pub completion: Completion,
-    /// The use of dynamic shared memory.
     pub dynamic_shared: DynamicShared,
-    /// Blocks of a cluster, which produce one result together; 1 for kernels without clusters.
+    /// Number of blocks per cluster, which produce one result together; 1 for kernels without clusters.
     pub cluster: u32,
 }
 
@@ -105,9 +88,7 @@ pub struct Shape {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// Elements at a constant stride.
     Strided,
-    /// Elements in random order.
     Random,
 }
 
@@ -115,30 +96,23 @@ pub enum Access {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Path {
-    /// One copy from pageable memory.
     Pageable,
-    /// One copy from page-locked memory.
     Pinned,
     /// Chunks from page-locked memory on two streams.
     Overlapped,
 }
 
-/// A named run, which repeats that of a write-up.
+/// Named options, which repeat the run of a published write-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Preset {
     /// The name for `--preset`.
     pub name: &'static str,
-    /// The number of elements.
     pub n: u64,
-    /// The type of the elements.
     pub dtype: Dtype,
     /// The exclusive upper bound of the elements, which are random integers from 0.
     pub below: u64,
-    /// Threads of a block.
     pub block: u32,
-    /// Blocks of the launch.
     pub grid: u64,
-    /// The number of timed runs.
     pub iterations: u32,
 }
 
@@ -146,11 +120,10 @@ pub struct Preset {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Geometry {
-    /// Each thread takes this many elements: n and the block determine the grid.
+    /// Each thread loads this many elements, so that n and the block size determine the grid size.
     PerThread(u32),
-    /// Threads stride over the input by the size of the grid: any grid works.
+    /// The kernel has a grid-stride loop, so that any grid size works.
     GridStride,
-    /// A single thread of a single block takes all elements.
     SingleThread,
 }
 
@@ -158,21 +131,17 @@ pub enum Geometry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InBlock {
-    /// A tree, in a number of steps that is logarithmic in the block.
     Tree,
     /// One thread combines the values sequentially.
     OneByOne,
-    /// There is no reduction within the block.
     Nothing,
 }
 
-/// The use of dynamic shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DynamicShared {
-    /// None: any shared memory is static.
+    /// No dynamic shared memory; the kernel may have static shared memory.
     None,
-    /// One element per thread.
     ElementPerThread,
 }
 
@@ -180,26 +149,26 @@ pub enum DynamicShared {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Completion {
-    /// The kernel is launched again on the block results until one is left.
+    /// The kernel is launched again on the block results until one result is left.
     Relaunch,
-    /// The last block of the only launch reduces them.
+    /// There is one launch, whose last block reduces the block results.
     LastBlock,
-    /// One block reduces them after a grid-wide barrier of the only, cooperative launch.
+    /// One block reduces the block results after a grid-wide barrier. The launch is cooperative.
     GridBarrier,
-    /// Each block combines its result atomically into the output, which starts as the identity.
+    /// Each block combines its result atomically with the output, which is initialised to the identity.
     Atomic,
 }
 
-/// The conditions for two runs on the same input to give the same bits. Integers, minimum and maximum
-/// always do.
+/// The conditions under which two runs on the same input give the same bits. Results of integers, minima
+/// and maxima are always the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Determinism {
-    /// Always: the order of operations is that of the input, or there are none.
+    /// All runs agree: the order of additions depends on the input alone, or there are no additions.
     PerInput,
-    /// With the same block and grid, which alone determine the order of additions.
+    /// Runs with equal block and grid sizes agree: these alone determine the order of additions.
     PerGeometry,
-    /// Never for sums of floats, which are added in order of arrival.
+    /// Float sums may differ between runs: elements are accumulated in order of arrival.
     Unordered,
 }
 
@@ -257,20 +226,20 @@ impl Variant {
         }
     }
 
-    /// Returns whether the variant is a single kernel, with a source file, a PTX file and a CUDA C twin
-    /// of its name. The reducer has many, in [PTX files](reducer_ptx) by operation and type, and has no
-    /// twin.
+    /// Returns whether the variant is a single kernel, which has a source file, a PTX file and a CUDA C
+    /// twin of the same name. The reducer is not: it has many kernels, in one [PTX file](reducer_ptx)
+    /// per operation and type, and no twin.
     pub const fn has_kernel(&self) -> bool {
         matches!(self.work, Work::Reduction(_) | Work::Copy { .. } | Work::Transpose)
     }
 
-    /// Returns whether the variant runs PTX entries under its own name.
+    /// Returns whether the variant runs PTX entries whose names begin with the variant's name.
     pub const fn has_ptx(&self) -> bool {
         self.has_kernel() || matches!(self.work, Work::Reducer)
     }
 
-    /// Returns the name of the PTX entry for an element type and, if the variant has any, an operation;
-    /// for the reducer the common prefix of its entries.
+    /// Returns the name of the PTX entry for an element type and, if the variant has any, an operation.
+    /// For the reducer, returns the prefix that the names of all such entries share.
     pub fn entry(&self, op: Option<Op>, dtype: Dtype) -> String {
         match op {
             Some(op) => format!("{}_{op}_{dtype}", self.id),
@@ -278,7 +247,7 @@ impl Variant {
         }
     }
 
-    /// Returns the accumulation and result type of a sum of these elements.
+    /// Returns the type in which the variant accumulates and returns a sum of elements of type `dtype`.
     pub fn sum(&self, dtype: Dtype) -> Dtype {
         match self.work {
             Work::Reducer => Op::Sum.result(dtype),
@@ -286,16 +255,13 @@ impl Variant {
         }
     }
 
-    /// Returns every pair of operation and type; without operations the types alone.
+    /// Returns every pair of operation and type; for a variant without operations, each type with
+    /// `None`.
     pub fn cases(&'static self) -> impl Iterator<Item = (Option<Op>, Dtype)> {
         let ops = self.ops.iter().copied().map(Some).chain(self.ops.is_empty().then_some(None));
         self.dtypes.iter().flat_map(move |&dtype| ops.clone().map(move |op| (op, dtype)))
     }
 
-    /// Returns the preset of this name.
-    ///
-    /// # Errors
-    /// [`Error::UnknownPreset`] with the names that exist.
     pub fn preset(&self, name: &str) -> Result<&'static Preset> {
         self.presets.iter().find(|preset| preset.name == name).ok_or_else(|| Error::UnknownPreset {
             variant: self.id,
@@ -304,10 +270,6 @@ impl Variant {
         })
     }
 
-    /// Checks that the variant has an operation and a type.
-    ///
-    /// # Errors
-    /// [`Error::UnsupportedOp`] and [`Error::UnsupportedDtype`] name the supported ones.
     pub fn require(&self, op: Op, dtype: Dtype) -> Result<()> {
         if !self.ops.contains(&op) {
             return Err(Error::UnsupportedOp { variant: self.id, op, has: self.ops });
@@ -315,10 +277,6 @@ impl Variant {
         self.require_dtype(dtype)
     }
 
-    /// Checks that the variant has a type.
-    ///
-    /// # Errors
-    /// [`Error::UnsupportedDtype`] names the supported ones.
     pub fn require_dtype(&self, dtype: Dtype) -> Result<()> {
         if !self.dtypes.contains(&dtype) {
             return Err(Error::UnsupportedDtype { variant: self.id, dtype, has: self.dtypes });
@@ -326,10 +284,6 @@ impl Variant {
         Ok(())
     }
 
-    /// Checks that the device has the features that the kernel needs.
-    ///
-    /// # Errors
-    /// [`Error::ArchTooOld`] with the required and the actual architecture.
     pub fn require_arch(&self, device: &DeviceInfo) -> Result<()> {
         if device.arch < self.min_arch {
             return Err(Error::ArchTooOld {
@@ -343,7 +297,6 @@ impl Variant {
     }
 }
 
-/// Returns the ids of all variants, in the catalogue's order.
 pub fn ids() -> impl Iterator<Item = &'static str> {
     VARIANTS.iter().map(|variant| variant.id)
 }
@@ -358,16 +311,12 @@ pub fn reductions() -> impl Iterator<Item = &'static Variant> {
     VARIANTS.iter().filter(|variant| variant.shape().is_some())
 }
 
-/// Returns the variant of this id.
-///
-/// # Errors
-/// [`Error::UnknownName`] with the nearest id.
 pub fn find(id: &str) -> Result<&'static Variant> {
     VARIANTS.iter().find(|variant| variant.id == id).ok_or_else(|| Error::UnknownName {
         what: "variant",
         given: id.to_owned(),
         nearest: nearest(id, ids()),
-        see: "`cargo xtask list` shows all".into(),
+        see: "`cargo xtask run --list` shows all".into(),
     })
 }
 
@@ -378,8 +327,8 @@ pub fn find(id: &str) -> Result<&'static Variant> {
 /// ```
 ///
 /// # Safety
-/// These kernels race and access memory out of bounds, although every call that runs a variant is safe:
-/// the caller must run them only where this is harmless, as in the simulator.
+/// These kernels race and access memory out of bounds, although the functions that run them are safe.
+/// The caller must run them only where this is harmless, as in the simulator.
 #[doc(hidden)]
 pub const unsafe fn testing() -> &'static [Variant] {
     TESTING
@@ -408,7 +357,7 @@ const TESTING: &[Variant] = &[
     Variant { min_arch: Arch::HOPPER, ..broken("testing_unwaited_copy") },
 ];
 
-/// The kernel of [`testing`] with a divergent barrier, which no other kernel may have.
+/// The broken kernel of [`testing`] that has a divergent barrier. No other kernel may have one.
 #[doc(hidden)]
 pub const DIVERGENT_BARRIER: &str = "testing_divergent_barrier";
 
@@ -416,8 +365,8 @@ const fn broken(id: &'static str) -> Variant {
     Variant { id, dtypes: &[Dtype::I32], summary: "wrong on purpose", ..rows::REDUCTION }
 }
 
-/// Returns every PTX file that is built: one per kernel, those of the reducer, the broken kernels, and
-/// those that test each primitive and each collective of the device crate.
+/// Returns the names of all PTX files that are built: the suite's kernels, the reducer's, the broken
+/// kernels, and the tests of the device crate's primitives and collectives.
 pub fn ptx_ids() -> impl Iterator<Item = &'static str> {
     let kernels = kernels().chain(TESTING).map(|variant| variant.id);
     kernels
@@ -428,12 +377,11 @@ pub fn ptx_ids() -> impl Iterator<Item = &'static str> {
 static REDUCER_PTX: LazyLock<Vec<String>> =
     LazyLock::new(|| KernelFile::all().map(KernelFile::name).collect());
 
-/// Returns the names of all PTX files of the reducer.
 pub fn reducer_files() -> &'static [String] {
     &REDUCER_PTX
 }
 
-/// Returns the names of the reducer's PTX files outside the suite's operations on buffers.
+/// Returns the names of the reducer's PTX files that the suite's operations on buffers do not use.
 pub fn library_files() -> impl Iterator<Item = &'static str> {
     let of = |&op: &Op| Dtype::ALL.iter().map(move |&dtype| reducer_ptx(op, dtype));
     let of_suite: HashSet<String> = Op::ALL.iter().flat_map(of).collect();

@@ -1,5 +1,3 @@
-//! The rows of the catalogue.
-
 use warpfold_abi::ladder::CLUSTER_BLOCKS;
 
 use super::{
@@ -8,10 +6,10 @@ use super::{
 };
 use crate::{Arch, Dtype, Op};
 
-/// Operations of the reductions: those whose result has the elements' type.
+/// Operations whose result has the element type.
 const VALUES: &[Op] = &[Op::Sum, Op::Min, Op::Max, Op::SumOfSquares];
 const ALL: &[Dtype] = &[Dtype::I32, Dtype::U32, Dtype::I64, Dtype::U64, Dtype::F32, Dtype::F64];
-/// Every element type, those of the reductions first: the first one is the default.
+/// All element types. A variant with this list has the first one as its default.
 const EVERY: &[Dtype] = &[
     Dtype::I32,
     Dtype::U32,
@@ -29,7 +27,7 @@ const EVERY: &[Dtype] = &[
 const _: () = assert!(EVERY.len() == Dtype::ALL.len());
 /// Types that the hardware reduces over a warp in one instruction.
 const WORDS: &[Dtype] = &[Dtype::I32, Dtype::U32];
-/// Types of 4 and of 8 bytes: moving elements depends on their size only.
+/// One type of 4 bytes and one of 8: kernels that move elements depend only on the element size.
 const SIZES: &[Dtype] = &[Dtype::F32, Dtype::F64];
 
 /// One element per thread, a shared-memory tree, and relaunches until one value is left.
@@ -40,7 +38,7 @@ pub(super) const TREE: Shape = Shape {
     dynamic_shared: DynamicShared::ElementPerThread,
     cluster: 1,
 };
-/// Grid-stride loads, and a tree without dynamic shared memory.
+/// Grid-stride loads, and a tree by warp-wide operations without dynamic shared memory.
 const SHUFFLES: Shape =
     Shape { geometry: Geometry::GridStride, dynamic_shared: DynamicShared::None, ..TREE };
 
@@ -61,7 +59,7 @@ const GRID_STRIDE: Variant =
 const MEMORY: Variant =
     Variant { ops: &[], dtypes: SIZES, determinism: Determinism::PerInput, ..REDUCTION };
 
-/// The run of write-up D.
+/// The run of write-up D in docs/sources.md.
 const SEED_D: Preset = Preset {
     name: "seed-d",
     n: 10_000_000,
@@ -72,8 +70,8 @@ const SEED_D: Preset = Preset {
     iterations: 20,
 };
 
-/// Every variant: the CPU's baselines, the reductions in the order of the ladder, the reducer, then
-/// memory access and transfers.
+/// Every variant: the CPU baselines, the reductions in the order of the ladder, the reducer, memory
+/// access, and transfers.
 pub const VARIANTS: &[Variant] = &[
     Variant {
         id: "cpu_serial",

@@ -1,5 +1,3 @@
-//! The command line of the CPU baselines.
-
 use clap::Parser;
 
 use super::{Elements, Program};

@@ -3,18 +3,15 @@
 //! Exit codes: 0 right, 1 wrong result, 2 usage or environment.
 
 mod cpu;
-pub mod files;
 mod movement;
-mod output;
 mod print;
 mod reducer;
 mod reduction;
-pub mod table;
 mod transfer;
 
-use std::{env, io, path::PathBuf, process::ExitCode};
+use std::{env, path::PathBuf, process::ExitCode};
 
-use clap::{Args, CommandFactory, FromArgMatches, builder::RangedI64ValueParser, error::ErrorKind};
+use clap::{Args, CommandFactory, FromArgMatches, builder::RangedI64ValueParser};
 
 use crate::{
     CODEGEN, Codegen, Data, Device, Dtype, Error, Kind, PtxStore, Record, Reducer, Selection, Statistic,
@@ -27,7 +24,7 @@ use crate::{
     say,
 };
 
-pub use output::{Output, stdout};
+pub use warpfold_io::{Output, files, stdout, table, usage};
 
 /// Runs the program of a variant's binary.
 pub fn main(id: &str) -> ExitCode {
@@ -41,7 +38,7 @@ pub fn main(id: &str) -> ExitCode {
     }
 }
 
-/// The command line of a family.
+/// The options of one family of variants, and the function that runs it.
 trait Program: CommandFactory + FromArgMatches {
     fn run(&self, variant: &'static Variant) -> anyhow::Result<Vec<Record>>;
     fn json(&self) -> bool;
@@ -67,7 +64,7 @@ fn program<P: Program>(variant: &'static Variant) -> ExitCode {
     }
 }
 
-/// The default number of elements, as in the write-ups.
+/// The default number of elements, as in write-up E of docs/sources.md.
 pub const DEFAULT_N: u64 = 4 << 20;
 
 /// The elements to reduce, and the operation.
@@ -178,10 +175,7 @@ impl Setting {
     }
 }
 
-/// Returns the code generator to use, and why: the requested one, or the default.
-///
-/// # Errors
-/// Those of [`default_codegen`].
+/// Returns the code generator to use, which is the requested or the default one, and the reason for it.
 pub fn codegen(asked: Option<Codegen>) -> Result<(Codegen, &'static str), Error> {
     match asked {
         Some(codegen) => Ok((codegen, "asked for")),
@@ -197,9 +191,6 @@ pub fn iterations() -> RangedI64ValueParser<u32> {
 
 /// Parses a count: digits, with `_` between them, a suffix (k, M, G by thousands; Ki, Mi, Gi by 1024),
 /// or a power such as 2^20.
-///
-/// # Errors
-/// A line that shows the allowed forms.
 pub fn parse_count(given: &str) -> Result<u64, String> {
     let number = |digits: &str| digits.replace('_', "").parse::<u64>().ok();
     let suffixes = [
@@ -223,36 +214,7 @@ pub fn parse_count(given: &str) -> Result<u64, String> {
     count.ok_or_else(|| "write a count such as 1000, 4Mi, 10M or 2^20".to_owned())
 }
 
-/// Prints clap's message and returns the exit code: help and version in full on stdout with 0, an error
-/// in one line on stderr with 2. Without arguments where some are required, prints the help on stderr
-/// with 2.
-pub fn usage(error: &clap::Error) -> ExitCode {
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        // There is nowhere left to report a failure.
-        let _ = error.print();
-        return ExitCode::from(2);
-    }
-    if !error.use_stderr() {
-        return match error.print() {
-            Err(full) if full.kind() != io::ErrorKind::BrokenPipe => {
-                say!("error: standard output cannot be written: {full}");
-                ExitCode::from(2)
-            }
-            _ => ExitCode::SUCCESS,
-        };
-    }
-    let text = error.render().to_string();
-    let lines = text.lines().map(str::trim).filter(|line| {
-        !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more information")
-    });
-    say!("{}", lines.collect::<Vec<_>>().join("; "));
-    ExitCode::from(2)
-}
-
-/// Opens a device, with a note on stderr if this fell back to the simulator.
-///
-/// # Errors
-/// Those of [`Device::open`].
+/// Opens a device. Prints a note to stderr if [`Selection::Auto`] fell back to the simulator.
 pub fn open(selection: Selection) -> Result<Device, Error> {
     let device = Device::open(selection)?;
     if selection == Selection::Auto && device.info().kind == Kind::Sim {
@@ -261,11 +223,8 @@ pub fn open(selection: Selection) -> Result<Device, Error> {
     Ok(device)
 }
 
-/// Creates a reducer with this PTX and the device's tuning. Warns on stderr if a named tuning file was
-/// not used.
-///
-/// # Errors
-/// Those of [`Reducer::with`].
+/// Creates a reducer with this PTX and the device's tuning. Prints a warning to stderr if the tuning
+/// file that the user named was not used.
 pub fn reducer(device: &Device, store: &PtxStore) -> Result<Reducer, Error> {
     let tuning = Tuning::of(device.info());
     if let Some(warning) = tuning.warning() {

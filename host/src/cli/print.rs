@@ -4,10 +4,7 @@ use std::io::{self, Write};
 
 use crate::{Record, Spread, record::Processor, say};
 
-/// Prints records: JSON with one object per line, otherwise text; a sweep as a table.
-///
-/// # Errors
-/// Those of writing.
+/// Prints records as JSON, one object per line, or as text. A sweep over strides is printed as a table.
 pub(super) fn records(out: &mut impl Write, records: &[Record], json: bool) -> io::Result<()> {
     if json {
         for record in records {
@@ -23,12 +20,12 @@ pub(super) fn records(out: &mut impl Write, records: &[Record], json: bool) -> i
     Ok(())
 }
 
-/// Notes results whose tolerance is too large to detect a wrong kernel.
+/// Prints a note to stderr if the tolerance is too large to detect a wrong kernel.
 fn blind(record: &Record) {
     if let (true, Some(what)) = (record.ok, record.blind_to) {
         say!(
-            "note: on these elements {} cannot tell right from wrong: rounding may be so far off that a kernel \
-             that {what} would pass as well",
+            "note: the check of {} cannot detect a wrong result on these elements: rounding errors may \
+             be so large that a kernel that {what} would pass as well",
             record.variant
         );
     }
@@ -91,7 +88,6 @@ fn times(out: &mut impl Write, record: &Record) -> io::Result<()> {
     )
 }
 
-/// Prints the speed-up of the GPU over each of the CPU baselines.
 fn speed_ups(out: &mut impl Write, records: &[Record]) -> io::Result<()> {
     let median = |record: &Record| record.time_us.map(|timing| timing.median);
     let gpu = records.iter().find(|record| record.device == Processor::Cuda);

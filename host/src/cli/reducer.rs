@@ -1,5 +1,3 @@
-//! The command line of the reducer.
-
 use anyhow::bail;
 use clap::Parser;
 
@@ -65,7 +63,7 @@ impl Program for Arguments {
 
         let (data, expected) = self.elements.make(variant, file, (dtype, n))?;
         if choice.is_some() && n > 0 {
-            // Without this check another kernel would run where the requested one is not available.
+            // Without this check, another kernel would run if the requested one is not available.
             Measured::new(&reducer, (op, dtype, n), choice, expected)?;
         }
         let options = self.setting.options();
@@ -78,11 +76,11 @@ impl Program for Arguments {
 }
 
 impl Arguments {
-    /// Returns the user's choice, if any option makes one.
+    /// Returns the requested launch; `None` if no option requests one.
     fn choice(&self, bytes: u64, info: &DeviceInfo) -> Option<Choice> {
         let Self { kernel, block, grid, .. } = *self;
         kernel.map(drop).or(block.map(drop)).or(grid.map(drop))?;
-        // The generic choice of the kernel, for options that the user omits.
+        // The generic choice for the kernel supplies the options that the user omits.
         let kernel = kernel.unwrap_or(KernelKind::Grid);
         let generic = match Choice::generic(bytes, info.arch) {
             choice if choice.kernel == kernel => choice,

@@ -1,5 +1,3 @@
-//! The command line of the reduction kernels.
-
 use clap::Parser;
 
 use super::{Elements, Program, Setting, cpu};

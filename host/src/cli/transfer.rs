@@ -1,5 +1,3 @@
-//! The command line of the transfers.
-
 use clap::Parser;
 
 use super::{Elements, Program, Setting, parse_count};

@@ -1,8 +1,8 @@
 //! The choice of this process's driver.
 //!
-//! cust calls the driver's functions by their symbols, and a process has only one set of these. So the
-//! first device that is opened decides between the GPU's driver and the simulator's for the rest of the
-//! process.
+//! cust calls the driver's functions by their symbols, and a process has only one set of these. The
+//! first device that is opened therefore decides between the GPU's driver and the simulator's for the
+//! rest of the process.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,13 +13,10 @@ use crate::{Error, Result};
 
 static BOUND: Mutex<Option<&'static Driver>> = Mutex::new(None);
 
-/// Binds the symbols to the selected driver, unless they are bound to it already.
-///
-/// # Errors
-/// [`Error::NoCuda`] if a GPU is required and there is none, and [`Error::OtherDriver`] if the process
-/// runs on the other driver.
+/// Binds the driver symbols that cust calls to the selected driver. Fails if they are bound to the other
+/// driver.
 pub(super) fn bind(selection: Selection) -> Result<&'static Driver> {
-    // A panic here leaves the symbols bound or unbound, and the next call tries again.
+    // If a panic poisoned the lock, the symbols are either bound or unbound, and this call handles both.
     let mut bound = BOUND.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(driver) = *bound {
         return match (selection, driver.is_simulated()) {
@@ -46,10 +43,6 @@ fn choose(selection: Selection) -> Result<&'static Driver> {
     }
 }
 
-/// Returns the initialised driver of a GPU.
-///
-/// # Errors
-/// [`Error::NoCuda`] if there is no driver, or it has no GPU.
 pub(super) fn gpu() -> Result<&'static Driver> {
     let no_cuda = |reason: String| Error::NoCuda { reason };
     let driver = Driver::load().map_err(|error| no_cuda(error.to_string()))?;

@@ -1,9 +1,9 @@
-//! Workarounds for what cust 0.3.2 lacks or does wrong. Everything else in this folder uses cust.
+//! Workarounds for gaps and bugs of cust 0.3.2. All other code in this folder uses cust.
 //!
 //! | what | problem in cust |
 //! |---|---|
 //! | [`non_blocking_stream`] | `Stream::new` drops the flag |
-//! | [`launch`] | only plain launches: no cooperative ones, no clusters, no overlap |
+//! | [`launch`] | only plain launches: not cooperative, no clusters, no programmatic dependent launch |
 //! | [`device_address`] | no call for it |
 //! | [`load_ptx`] | discards the log of the driver's compiler |
 //! | [`begin_capture`], [`end_capture`], [`launch_graph`], [`destroy_graph`] | its graphs cannot be recorded from a stream |
@@ -21,8 +21,8 @@ use warpfold_driver::{
     sys,
 };
 
-/// Creates a stream that does not synchronise with the default stream: otherwise an upload of one thread
-/// would invalidate the capture of another.
+/// Creates a stream that does not synchronise with the default stream. If it did, an upload by one
+/// thread would invalidate another thread's capture.
 pub(super) fn non_blocking_stream(driver: &Driver) -> Result<Stream, CallError> {
     const { assert!(size_of::<Stream>() == size_of::<CUstream>(), "cust's stream is its handle") };
     let stream: CUstream = driver.stream_create(sys::CU_STREAM_NON_BLOCKING)?.raw().cast();
@@ -36,8 +36,8 @@ pub(super) fn non_blocking_stream(driver: &Driver) -> Result<Stream, CallError> 
 /// Launches a kernel.
 ///
 /// # Safety
-/// As [`Driver::launch`]: there must be a pointer for each of the function's parameters, to a value of
-/// its type; the module must be loaded and the stream alive.
+/// There must be a pointer for each of the function's parameters, to a value of its type. The module
+/// must be loaded and the stream alive.
 pub(super) unsafe fn launch(
     driver: &Driver,
     function: &Function<'_>,
@@ -46,7 +46,7 @@ pub(super) unsafe fn launch(
     parameters: &mut [*mut c_void],
 ) -> Result<(), CallError> {
     let function = function.into();
-    // SAFETY: the caller's contract.
+    // SAFETY: pointers, module and stream are valid by this function's contract.
     unsafe { driver.launch(function, shape, stream.into(), Parameters::Pointers(parameters)) }
 }
 
@@ -55,24 +55,24 @@ pub(super) unsafe fn launch(
 /// # Safety
 /// The memory must be page-locked.
 pub(super) unsafe fn device_address(driver: &Driver, host: *mut c_void) -> Result<u64, CallError> {
-    // SAFETY: the caller's contract.
+    // SAFETY: by this function's contract, the memory is page-locked.
     unsafe { driver.mem_host_get_device_pointer(host) }
 }
 
 pub(super) fn load_ptx(driver: &Driver, ptx: &str) -> Result<Module, PtxError> {
     const { assert!(size_of::<Module>() == size_of::<CUmodule>(), "cust's module is its handle") };
     let module: CUmodule = driver.module_load_ptx(ptx)?.raw().cast();
-    // SAFETY: as for a stream.
+    // SAFETY: as in `non_blocking_stream`, with `Module` in place of `Stream`.
     Ok(unsafe { transmute::<CUmodule, Module>(module) })
 }
 
-/// Starts capturing the work that is enqueued on a stream. Only calls of this thread that cannot be
-/// captured are refused meanwhile.
+/// Starts capturing the work that is enqueued on a stream. Until the capture ends, the driver refuses
+/// calls on this thread that cannot be captured.
 ///
 /// # Safety
 /// The stream must be alive and of the current context.
 pub(super) unsafe fn begin_capture(driver: &Driver, stream: &Stream) -> Result<(), CallError> {
-    // SAFETY: the caller's contract.
+    // SAFETY: by this function's contract, the stream is alive and of the current context.
     unsafe { driver.stream_begin_capture(stream.into(), sys::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) }
 }
 
@@ -81,8 +81,8 @@ pub(super) unsafe fn begin_capture(driver: &Driver, stream: &Stream) -> Result<(
 /// # Safety
 /// The stream must be alive and of the current context.
 pub(super) unsafe fn end_capture(driver: &Driver, stream: &Stream) -> Result<GraphExec, CallError> {
-    // SAFETY: the caller's contract; the graph was just created and is not shared, and the executable
-    // graph does not depend on it.
+    // SAFETY: by this function's contract, the stream is alive and of the current context. The graph was
+    // just created and is not shared, and the executable graph does not depend on it.
     unsafe {
         let graph = driver.stream_end_capture(stream.into())?;
         let exec = driver.graph_instantiate(graph);
@@ -94,22 +94,22 @@ pub(super) unsafe fn end_capture(driver: &Driver, stream: &Stream) -> Result<Gra
 /// Enqueues a captured graph.
 ///
 /// # Safety
-/// The stream must be alive and of the current context, and the graph not destroyed; the memory that it
-/// uses must live until the stream was synchronised.
+/// The stream must be alive and of the current context. The graph must not have been destroyed, and the
+/// memory that it uses must live until the stream was synchronised.
 pub(super) unsafe fn launch_graph(
     driver: &Driver,
     graph: GraphExec,
     stream: &Stream,
 ) -> Result<(), CallError> {
-    // SAFETY: the caller's contract.
+    // SAFETY: by this function's contract, the stream, the graph and the memory that it uses are alive.
     unsafe { driver.graph_launch(graph, stream.into()) }
 }
 
 /// Destroys a graph.
 ///
 /// # Safety
-/// It must be called once, and the graph must not be used afterwards.
+/// This function must be called once per graph, and the graph must not be used afterwards.
 pub(super) unsafe fn destroy_graph(driver: &Driver, graph: GraphExec) -> Result<(), CallError> {
-    // SAFETY: the caller's contract.
+    // SAFETY: by this function's contract, the graph is destroyed once and not used afterwards.
     unsafe { driver.graph_exec_destroy(graph) }
 }

@@ -1,23 +1,20 @@
-//! Graphs of captured launches, which pay the host's launch cost once.
+//! CUDA graphs of captured launches. A graph of many launches is enqueued by a single driver call.
 
 use warpfold_driver::GraphExec;
 
-use super::{Device, Stream, gaps};
+use super::{Device, Stream, cust_workarounds};
 use crate::Result;
 
-/// The work that was enqueued on a stream during its capture. Uses the driver's calls, because cust has
-/// no capture.
+/// An executable graph of captured work. Uses the driver's calls, because cust cannot capture.
 pub struct Graph {
     device: Device,
     exec: GraphExec,
 }
 
 impl Graph {
-    /// Captures the work that `work` enqueues on the given stream, without running it. The stream is
-    /// borrowed exclusively, so that it has no pending work that `work` could wait for.
-    ///
-    /// # Errors
-    /// Those of `work`; [`Error::Driver`](crate::Error::Driver) if some of it cannot be captured.
+    /// Captures the work that `work` enqueues on the given stream, without running it. The exclusive
+    /// borrow of the stream ensures that `work` cannot wait for earlier work on it. Fails if some of the
+    /// work cannot be captured.
     pub fn capture(stream: &mut Stream, work: impl FnOnce(&Stream) -> Result<()>) -> Result<Self> {
         let capture = Capture::begin(stream)?;
         let worked = work(stream);
@@ -28,27 +25,25 @@ impl Graph {
 
     /// Enqueues the captured work.
     ///
-    /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) if the driver refuses.
-    ///
     /// # Safety
     /// The contracts of the captured work must still hold: all memory that it uses must live until
-    /// `stream` was synchronised. The stream must be of the device that the work was captured on.
+    /// `stream` was synchronised. The stream must belong to the device that the work was captured on.
     pub unsafe fn launch(&self, stream: &Stream) -> Result<()> {
-        // SAFETY: the graph is destroyed with `self`; the stream is alive; the rest is the caller's
-        // contract.
-        let launch = |driver| unsafe { gaps::launch_graph(driver, self.exec, stream.cust()) };
+        // SAFETY: the graph is destroyed only when `self` is dropped, and the stream is alive. By this
+        // function's contract, the memory that the graph uses is alive too.
+        let launch =
+            |driver| unsafe { cust_workarounds::launch_graph(driver, self.exec, stream.cust()) };
         self.device.inner.driver_call(launch)
     }
 }
 
-/// A capture of a stream, which ends at the latest when this is dropped.
+/// A running capture, which ends at the latest on drop.
 struct Capture<'s>(Option<&'s Stream>);
 
 impl<'s> Capture<'s> {
     fn begin(stream: &'s Stream) -> Result<Self> {
         // SAFETY: the stream is alive and of the context that `driver_call` enters.
-        let begin = |driver| unsafe { gaps::begin_capture(driver, stream.cust()) };
+        let begin = |driver| unsafe { cust_workarounds::begin_capture(driver, stream.cust()) };
         stream.device().inner.driver_call(begin)?;
         stream.set_capturing(true);
         Ok(Self(Some(stream)))
@@ -63,15 +58,15 @@ impl<'s> Capture<'s> {
         let end = || {
             let device = stream.device().clone();
             let inner = &device.inner;
-            // Enters the context even if the work has made the device abandoned.
+            // Enters the context even if a wait in `work` has failed and marked the device as abandoned.
             inner.context.enter().map_err(|error| inner.error("cuCtxSetCurrent", error))?;
-            // SAFETY: as in `begin`.
-            let ended = unsafe { gaps::end_capture(inner.driver, stream.cust()) };
+            // SAFETY: the stream is alive and of the context that was just entered.
+            let ended = unsafe { cust_workarounds::end_capture(inner.driver, stream.cust()) };
             let exec = ended.map_err(|error| inner.failed(error))?;
             Ok(Graph { device, exec })
         };
         end().inspect_err(|_| {
-            // After a transient failure the stream may still be capturing.
+            // After a transient failure the stream may still be capturing: end the capture again.
             drop(end());
         })
     }
@@ -88,9 +83,11 @@ impl Drop for Capture<'_> {
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        // A failure would come from an earlier launch, whose wait reports it.
-        // SAFETY: its owner is being dropped, and nothing uses it afterwards.
-        let _ =
-            self.device.inner.driver_call(|driver| unsafe { gaps::destroy_graph(driver, self.exec) });
+        // The driver may report the failure of an earlier launch here, which the wait for that launch
+        // reports. SAFETY: the graph is destroyed only here, and not used afterwards.
+        let _ = self
+            .device
+            .inner
+            .driver_call(|driver| unsafe { cust_workarounds::destroy_graph(driver, self.exec) });
     }
 }

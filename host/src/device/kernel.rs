@@ -10,10 +10,10 @@ use warpfold_driver::{
 };
 use warpfold_sim_driver::LaunchRecord;
 
-use super::{Device, Stream, gaps};
+use super::{Device, Stream, cust_workarounds};
 use crate::{Arch, Error, Result};
 
-/// A loaded kernel, whose parameters were checked against `A` at load time.
+/// A loaded kernel. Its parameters were checked against `A` at load time.
 ///
 /// ```no_run
 /// use warpfold_suite::abi::arguments::Reduce;
@@ -53,7 +53,7 @@ impl Function {
     /// # Safety
     /// The function's module must stay loaded as long as this exists.
     pub(super) unsafe fn of_kept_module(function: CudaFunction<'_>) -> Self {
-        // SAFETY: the lifetime stands for that of the module, which the caller guarantees.
+        // SAFETY: by this function's contract, the module stays loaded while `Self` exists.
         Self(unsafe { transmute::<CudaFunction<'_>, CudaFunction<'static>>(function) })
     }
 }
@@ -61,17 +61,15 @@ impl Function {
 /// The configuration of a launch.
 #[derive(Debug, Clone, Copy)]
 pub struct Geometry {
-    /// Blocks in x, y and z.
     pub grid: [u32; 3],
-    /// Threads of a block in x, y and z.
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory per block.
     pub shared: u32,
-    /// Whether all blocks must be resident at once, so that they may wait for each other.
+    /// True if all blocks must be resident at once, so that they may wait for each other.
     pub cooperative: bool,
-    /// Blocks of a cluster along x, which reach each other's shared memory; 1 without clusters.
+    /// Blocks per cluster along x, which access each other's shared memory; 1 without clusters.
     pub cluster: u32,
-    /// Whether a launch that is captured in a graph may start before the preceding one has completed
+    /// True if a launch that is captured in a graph may start before the preceding one has completed
     /// (programmatic dependent launch). The kernel must then wait for that launch before it accesses the
     /// same data. GPUs older than compute capability 9.0 ignore this.
     pub overlapping: bool,
@@ -98,9 +96,7 @@ pub struct Counters {
     pub warp_instructions: u64,
     /// Instructions executed, once per active thread.
     pub thread_instructions: u64,
-    /// Blocks that ran.
     pub blocks: u64,
-    /// Kernels that were launched.
     pub launches: u64,
 }
 
@@ -146,16 +142,12 @@ impl AddAssign for Launched {
 }
 
 impl<A: Arguments> Kernel<A> {
-    /// Returns the device that the kernel is loaded on.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
     /// Returns the number of blocks that are resident on the device at once, for a block size and bytes
     /// of dynamic shared memory.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] if the driver refuses.
     pub fn resident_blocks(&self, block: u32, shared: u32) -> Result<u32> {
         let ask = || {
             let Function(function) = &self.function;
@@ -169,12 +161,8 @@ impl<A: Arguments> Kernel<A> {
     /// Enqueues a launch. The arguments are copied before it returns; pointers in them are device
     /// addresses.
     ///
-    /// # Errors
-    /// [`Error::Driver`] if the launch is refused, [`Error::Mismatch`] if the stream belongs to another
-    /// device.
-    ///
     /// # Safety
-    /// The arguments must keep the kernel's contract, and the memory that they refer to must stay
+    /// The arguments must satisfy the kernel's contract. The memory that they refer to must stay
     /// allocated, without conflicting accesses, until the stream was synchronised.
     pub unsafe fn launch(&self, stream: &Stream, geometry: Geometry, arguments: &A) -> Result<Launched> {
         if !stream.device().same(&self.device) {
@@ -192,15 +180,15 @@ impl<A: Arguments> Kernel<A> {
             let cluster = (cluster > 1).then_some([cluster, 1, 1]);
             let shape =
                 LaunchShape { grid, block, shared_bytes: shared, cooperative, cluster, overlapping };
-            // SAFETY: the function's module is loaded and the stream alive; there is a pointer for each
-            // parameter, which `load` has checked; the memory is the caller's contract.
+            // SAFETY: the module is loaded and the stream alive; there is a pointer for each parameter,
+            // which `load` has checked. By this function's contract, the arguments' memory is alive.
             inner.driver_call(|driver| unsafe {
-                gaps::launch(driver, function, stream.cust(), &shape, pointers)
+                cust_workarounds::launch(driver, function, stream.cust(), &shape, pointers)
             })?;
         } else {
             let launch = || {
                 let (grid, block) = (<(u32, u32, u32)>::from(grid), <(u32, u32, u32)>::from(block));
-                // SAFETY: as above.
+                // SAFETY: as for `cust_workarounds::launch` above, which passes the same arguments.
                 unsafe { stream.cust().launch(function, grid, block, shared, pointers) }
             };
             inner.call("cuLaunchKernel", launch)?;
@@ -219,7 +207,6 @@ pub const fn writable<T>(address: u64) -> *mut T {
     ptr::without_provenance_mut(address as usize)
 }
 
-/// The largest number of arguments of a kernel in the suite.
 const MAX_ARGUMENTS: usize = 8;
 
 /// Returns a pointer to each parameter in a struct of arguments, in the kernel's order.
@@ -228,7 +215,7 @@ fn pointers<A: Arguments>(arguments: &A) -> [*mut c_void; MAX_ARGUMENTS] {
     let start = ptr::from_ref(arguments).cast::<c_void>();
     let mut pointers = [ptr::null_mut(); MAX_ARGUMENTS];
     for (pointer, parameter) in pointers.iter_mut().zip(A::PARAMETERS) {
-        // The driver only reads through it. `Arguments` guarantees that the parameter is in bounds.
+        // The driver only reads through the pointer. `Arguments` guarantees that it is in bounds.
         *pointer = start.wrapping_byte_add(parameter.offset).cast_mut();
     }
     pointers
@@ -245,7 +232,6 @@ mod tests {
 
     const HEAD: &str = ".version 7.8\n.target sm_80\n.address_size 64\n";
 
-    /// Parameters of different sizes, the small ones first.
     #[derive(Clone, Copy)]
     #[repr(C)]
     struct Pair {
@@ -282,7 +268,7 @@ mod tests {
         let kernel = device.load::<Pair>(Path::new("join.ptx"), &ptx, "join").unwrap();
         let (memory, stream) = (device.allocate(8).unwrap(), device.stream().unwrap());
         let arguments = Pair { low: 0x89ab_cdef, high: 0x0123_4567, output: writable(memory.address()) };
-        // SAFETY: the kernel writes 8 bytes, which outlive the launch.
+        // SAFETY: the kernel writes 8 bytes of `memory`, which outlives the launch.
         unsafe { kernel.launch(&stream, Geometry::linear(1, 1, 0), &arguments) }.unwrap();
         stream.synchronize().unwrap();
         let mut word = [0; 8];

@@ -1,4 +1,4 @@
-//! Device memory, host memory that the device can access, and the elements in them.
+//! Device memory, page-locked host memory, and buffers of elements.
 
 use std::{
     mem::{self, ManuallyDrop},
@@ -11,22 +11,14 @@ use warpfold_driver::cust::{
     memory::{AsyncCopyDestination, DeviceBuffer, DevicePointer, DeviceSlice, LockedBuffer},
 };
 
-use super::{Device, Stream, gaps};
+use super::{Device, Stream, cust_workarounds};
 use crate::{Data, Dtype, Error, Result, Scalar, Value};
 
 impl Device {
-    /// Copies elements to the device.
-    ///
-    /// # Errors
-    /// [`Error::OutOfMemory`], or [`Error::Driver`] if the copy fails.
     pub fn upload(&self, data: &Data) -> Result<Buffer> {
         self.upload_bytes(data.dtype(), data.len() as u64, data.as_bytes())
     }
 
-    /// Copies elements of a statically known type to the device.
-    ///
-    /// # Errors
-    /// As [`upload`](Self::upload).
     pub fn upload_slice<T: Scalar>(&self, values: &[T]) -> Result<Buffer> {
         self.upload_bytes(T::DTYPE, values.len() as u64, bytemuck::cast_slice(values))
     }
@@ -38,9 +30,6 @@ impl Device {
     }
 
     /// Allocates uninitialised device memory, freed when dropped.
-    ///
-    /// # Errors
-    /// [`Error::OutOfMemory`], or [`Error::Driver`] if the driver refuses otherwise.
     pub fn allocate(&self, bytes: u64) -> Result<Allocation> {
         self.inner.enter()?;
         // SAFETY: kernels and copies do not read memory before it is written.
@@ -58,9 +47,6 @@ impl Device {
     }
 
     /// Copies bytes to page-locked host memory.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] if the driver cannot lock that much.
     pub fn lock(&self, bytes: &[u8]) -> Result<HostMemory> {
         // cust refuses empty allocations.
         let padded = if bytes.is_empty() { &[0] } else { bytes };
@@ -69,18 +55,14 @@ impl Device {
     }
 
     /// Allocates zeroed, page-locked host memory that kernels write results to directly.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] if the driver cannot lock that much or cannot map it for the device.
     pub(crate) fn results(&self, words: usize) -> Result<ResultMemory> {
         let locked = self.inner.call("cuMemAllocHost", || LockedBuffer::new(&0_u64, words.max(1)))?;
         let mut memory =
             ResultMemory { device: self.clone(), locked: ManuallyDrop::new(locked), address: 0 };
         let start = memory.locked.as_mut_ptr();
-        // With unified addressing this is the host's own address; otherwise the driver reports another
-        // or fails.
-        // SAFETY: the memory was just locked.
-        let address = |driver| unsafe { gaps::device_address(driver, start.cast()) };
+        // With unified addressing, the device address equals the host address. Otherwise the driver
+        // reports another address or fails. SAFETY: the memory was just page-locked.
+        let address = |driver| unsafe { cust_workarounds::device_address(driver, start.cast()) };
         memory.address = self.inner.driver_call(address)?;
         Ok(memory)
     }
@@ -98,7 +80,7 @@ impl Device {
     }
 }
 
-/// The most bytes that are copied to the host at once.
+/// Size of the staging buffer of a copy to the host, in bytes.
 const STAGED: usize = 64 << 20;
 
 /// Untyped device memory, freed when dropped.
@@ -110,42 +92,27 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    /// Returns the address on the device.
     pub fn address(&self) -> u64 {
         self.memory.as_device_ptr().as_raw()
     }
 
-    /// Returns the size in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Returns the device of the memory.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
     /// Copies host bytes to `offset`. Returns after they have arrived.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] if the driver refuses.
-    ///
-    /// # Panics
-    /// Panics if the range is out of bounds.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut range = self.range(offset, bytes.len() as u64);
-        // SAFETY: the memory lives until the copy was waited for, or is leaked. The driver has its own
-        // copy of pageable bytes when the call returns, and only reads any others.
+        // SAFETY: the device memory lives until the copy was waited for, or is leaked. The driver has
+        // copied pageable host bytes when the call returns, and only reads page-locked ones.
         self.device.copy_now("cuMemcpyHtoD", |copies| unsafe { range.async_copy_from(bytes, copies) })
     }
 
     /// Copies device bytes at `offset` to the host. Returns after they have arrived.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] if the driver refuses.
-    ///
-    /// # Panics
-    /// Panics if the range is out of bounds.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         let _inside = self.range(offset, bytes.len() as u64);
         let mut from = offset;
@@ -156,11 +123,11 @@ impl Allocation {
         Ok(())
     }
 
-    /// Copies through a staging buffer, which can be leaked if the device is abandoned; the caller's
-    /// cannot.
+    /// Copies through a staging buffer. If the device is abandoned, the staging buffer is leaked, which
+    /// is not possible with the caller's buffer.
     fn read_staged(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         let (range, mut staged) = (self.range(offset, bytes.len() as u64), vec![0; bytes.len()]);
-        // SAFETY: both live until the copy was waited for, or are leaked.
+        // SAFETY: both memories live until the copy was waited for, or are leaked.
         let copy = |copies: &_| unsafe { range.async_copy_to(&mut staged, copies) };
         let copied = self.device.copy_now("cuMemcpyDtoH", copy);
         if self.device.inner.is_abandoned() {
@@ -171,25 +138,13 @@ impl Allocation {
     }
 
     /// Sets `len` bytes at `offset` to one value. Returns after they are set.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] if the driver refuses.
-    ///
-    /// # Panics
-    /// Panics if the range is out of bounds.
     pub fn fill(&self, offset: u64, value: u8, len: u64) -> Result<()> {
         let mut range = self.range(offset, len);
-        // SAFETY: as in `write`.
+        // SAFETY: the device memory lives until the memset was waited for, or is leaked.
         self.device.copy_now("cuMemsetD8", |copies| unsafe { range.set_8_async(value, copies) })
     }
 
     /// Enqueues a copy of `bytes` of page-locked host memory to `offset`.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] if the driver refuses.
-    ///
-    /// # Panics
-    /// Panics if a range is out of bounds.
     ///
     /// # Safety
     /// Both memories must live until `stream` was synchronised.
@@ -203,18 +158,12 @@ impl Allocation {
         let mut range = self.range(offset, bytes.len() as u64);
         let bytes = &from.as_bytes()[bytes];
         self.device.inner.call("cuMemcpyHtoDAsync", || {
-            // SAFETY: the caller's contract.
+            // SAFETY: by this function's contract, both memories live until the copy is complete.
             unsafe { range.async_copy_from(bytes, stream.cust()) }
         })
     }
 
     /// Enqueues a copy of `len` bytes from another allocation on the same device.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] if the driver refuses.
-    ///
-    /// # Panics
-    /// Panics if a range is out of bounds.
     ///
     /// # Safety
     /// Both memories must live until `stream` was synchronised.
@@ -228,18 +177,12 @@ impl Allocation {
     ) -> Result<()> {
         let (from, mut to) = (source.range(from, len), self.range(offset, len));
         self.device.inner.call("cuMemcpyDtoDAsync", || {
-            // SAFETY: the caller's contract.
+            // SAFETY: by this function's contract, both memories live until the copy is complete.
             unsafe { to.async_copy_from(&from, stream.cust()) }
         })
     }
 
     /// Enqueues a copy of `len` bytes from one offset to another.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] if the driver refuses.
-    ///
-    /// # Panics
-    /// Panics if a range is out of bounds.
     ///
     /// # Safety
     /// The memory must live until `stream` was synchronised.
@@ -250,7 +193,7 @@ impl Allocation {
         to: u64,
         len: u64,
     ) -> Result<()> {
-        // SAFETY: the caller's contract.
+        // SAFETY: by this function's contract, the memory lives until the copy is complete.
         unsafe { self.copy_from(stream, to, self, from, len) }
     }
 
@@ -264,8 +207,8 @@ impl Allocation {
     }
 }
 
-/// Page-locked host memory that is immutable after creation: copies from it run asynchronously, and
-/// faster than from pageable memory.
+/// Immutable page-locked host memory. Copies from it are asynchronous, and faster than from pageable
+/// memory.
 pub struct HostMemory {
     device: Device,
     locked: ManuallyDrop<LockedBuffer<u8>>,
@@ -273,13 +216,12 @@ pub struct HostMemory {
 }
 
 impl HostMemory {
-    /// Returns the bytes of the memory.
     pub fn as_bytes(&self) -> &[u8] {
         &self.locked[..self.len]
     }
 }
 
-/// Page-locked host memory, in 8-byte words, for the results of kernels.
+/// Page-locked host memory for results, in words of 8 bytes.
 pub(crate) struct ResultMemory {
     device: Device,
     locked: ManuallyDrop<LockedBuffer<u64>>,
@@ -287,29 +229,25 @@ pub(crate) struct ResultMemory {
 }
 
 impl ResultMemory {
-    /// Returns the device address of a word.
     pub(crate) fn address(&self, word: usize) -> u64 {
         self.address + 8 * word as u64
     }
 
-    /// Sets every byte, so that unwritten results show. No kernel that writes the memory may be running.
+    /// Sets every byte, so that missing writes are detected. No kernel that writes the memory may be
+    /// running.
     pub(crate) fn poison(&mut self, byte: u8) {
         for word in self.locked.as_mut_slice() {
-            // SAFETY: the reference is to a word of ours. The access is volatile because the device
-            // writes the memory too.
+            // SAFETY: `word` is valid. The access is volatile because the device writes the memory too.
             unsafe { std::ptr::from_mut(word).write_volatile(u64::from_ne_bytes([byte; 8])) };
         }
     }
 
-    /// Reads a result of up to 16 bytes: the two words from `word` on, after the host has waited for the
-    /// last kernel that writes them.
-    ///
-    /// # Panics
-    /// Panics if they are out of bounds.
+    /// Reads a result of up to 16 bytes, which starts at the 8-byte word `word`. The host must have
+    /// waited for the last kernel that writes it. Panics if `word` or the next word is out of bounds.
     pub(crate) fn take(&self, word: usize, bytes: usize) -> [u64; 2] {
         let words = &self.locked[word..word + 2];
         self.device.inner.driver.host_takes(self.address(word), bytes);
-        // SAFETY: as above, for reading.
+        // SAFETY: `words` has both words. The reads are volatile because the device writes the memory.
         [0, 1].map(|at| unsafe { words.as_ptr().add(at).read_volatile() })
     }
 }
@@ -317,7 +255,7 @@ impl ResultMemory {
 impl Drop for ResultMemory {
     fn drop(&mut self) {
         if self.device.inner.enter().is_ok() {
-            // SAFETY: it is dropped only here, and nothing uses it afterwards.
+            // SAFETY: `locked` is dropped only here, and not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.locked) };
         }
     }
@@ -326,7 +264,7 @@ impl Drop for ResultMemory {
 impl Drop for HostMemory {
     fn drop(&mut self) {
         if self.device.inner.enter().is_ok() {
-            // SAFETY: it is dropped only here, and nothing uses it afterwards.
+            // SAFETY: `locked` is dropped only here, and not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.locked) };
         }
     }
@@ -335,53 +273,46 @@ impl Drop for HostMemory {
 impl Drop for Allocation {
     fn drop(&mut self) {
         if self.device.inner.enter().is_ok() {
-            // A failed free reports an earlier launch's error, which that launch's wait reports too.
-            // SAFETY: it is dropped only here, and nothing uses it afterwards.
+            // A failed free reports the error of an earlier launch, which the wait for that launch
+            // reports too. SAFETY: `memory` is dropped only here, and not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.memory) };
         }
     }
 }
 
 /// Elements in device memory. They are immutable while shared, so that any number of launches may read
-/// them at once; the memory is freed with its last user.
+/// them at once. The memory is freed when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct Buffer {
     allocation: Arc<Allocation>,
-    /// The byte offset of the elements.
+    /// Offset of the first element, in bytes.
     offset: u64,
     dtype: Dtype,
     len: u64,
 }
 
 impl Buffer {
-    /// Returns the device that holds the elements.
     pub fn device(&self) -> &Device {
         self.allocation.device()
     }
 
-    /// Returns the type of the elements.
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    /// Returns the number of elements.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// Returns a sub-buffer that shares the memory and keeps it alive.
-    ///
-    /// # Errors
-    /// [`Error::Mismatch`] if the range is out of bounds.
     pub fn slice(&self, range: Range<u64>) -> Result<Self> {
         if range.start > range.end || range.end > self.len {
             let (Range { start, end }, len) = (range, self.len);
-            let reason = format!("{start}..{end} does not lie in the {len} elements of the buffer");
+            let reason = format!("{start}..{end} is out of range; the buffer has {len} elements");
             return Err(Error::Mismatch { what: "slice", reason });
         }
         let offset = self.offset + range.start * self.dtype.size() as u64;
@@ -390,15 +321,13 @@ impl Buffer {
 
     /// Replaces an element. Nothing else may hold the memory: no slice, and no pending launch. Returns
     /// after the element was written.
-    ///
-    /// # Errors
-    /// [`Error::Mismatch`] if something else holds the memory, if the index is out of bounds, or for a
-    /// value of another type; [`Error::Driver`] if the driver refuses.
     pub fn set(&mut self, index: u64, value: Value) -> Result<()> {
         let refused = |reason| Err(Error::Mismatch { what: "element", reason });
         if index >= self.len || value.dtype() != self.dtype {
             let (dtype, given, len) = (self.dtype, value.dtype(), self.len);
-            return refused(format!("there are {len} {dtype}, given was a {given} for number {index}"));
+            return refused(format!(
+                "the buffer has {len} {dtype}; a {given} was given for index {index}"
+            ));
         }
         let offset = self.offset + index * self.dtype.size() as u64;
         match Arc::get_mut(&mut self.allocation) {
@@ -421,10 +350,6 @@ impl Buffer {
     }
 }
 
-/// Reads one value from device memory.
-///
-/// # Errors
-/// [`Error::Driver`] if the driver refuses.
 pub fn read_value(memory: &Allocation, offset: u64, dtype: Dtype) -> Result<Value> {
     let mut bytes = [0; 8];
     let bytes = &mut bytes[..dtype.size()];

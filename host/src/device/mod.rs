@@ -1,9 +1,9 @@
-//! Devices that run kernels: an NVIDIA GPU or the PTX simulator, both through the CUDA driver's
-//! interface, which cust calls. The same code runs on either; only times are specific to a GPU, and
-//! counters to the simulator.
+//! Devices that run kernels: an NVIDIA GPU or the PTX simulator. Both implement the CUDA driver's
+//! interface, which cust calls, so that the same code runs on either. Only a GPU has meaningful times,
+//! and only the simulator has counters.
 
 mod binding;
-mod gaps;
+mod cust_workarounds;
 mod graph;
 mod kernel;
 mod memory;
@@ -51,15 +51,12 @@ pub(crate) use memory::ResultMemory;
 pub use memory::{Allocation, Buffer, HostMemory, read_value};
 pub use stream::{Event, Stream};
 
-/// A user's choice of device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Selection {
     /// The GPU if its driver is available, otherwise the simulator.
     #[default]
     Auto,
-    /// An NVIDIA GPU.
     Cuda,
-    /// The PTX simulator.
     Sim,
 }
 
@@ -81,13 +78,10 @@ impl FromStr for Selection {
     }
 }
 
-/// The kind of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// An NVIDIA GPU.
     Cuda,
-    /// The PTX simulator.
     Sim,
 }
 
@@ -100,24 +94,16 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The properties of a device.
 #[derive(Debug, Clone, Serialize)]
 pub struct DeviceInfo {
-    /// GPU or simulator.
     pub kind: Kind,
-    /// The device's name, for a GPU from the driver.
     pub name: String,
-    /// The architecture of the device.
     pub arch: Arch,
-    /// The number of streaming multiprocessors.
     pub multiprocessors: u32,
-    /// The largest number of threads resident on one multiprocessor.
     pub threads_per_multiprocessor: u32,
-    /// The largest number of blocks resident on one multiprocessor.
     pub blocks_per_multiprocessor: u32,
     /// Bytes of L2 cache; 0 for the simulator.
     pub l2_bytes: u64,
-    /// Bytes of global memory.
     pub memory_bytes: u64,
     /// Peak bandwidth of global memory in bytes per second, from its clock and bus width: two
     /// transfers per clock. None for the simulator.
@@ -145,30 +131,28 @@ struct Inner {
     driver: &'static Driver,
     context: ManuallyDrop<Current>,
     info: DeviceInfo,
-    /// The stream for uploads and downloads, so that each waits for nothing but itself.
+    /// A separate stream for uploads and downloads, so that they do not wait for launches.
     copies: ManuallyDrop<CudaStream>,
-    /// Modules by their text, so that the driver compiles each once. They stay loaded while the device
-    /// is open.
+    /// Modules by their text, each compiled once. They stay loaded while the device is open.
     modules: Mutex<HashMap<String, ManuallyDrop<Module>>>,
-    /// Whether a wait has failed without proof that the work has ended. From then on the device is not
+    /// True after a wait has failed without proof that the work has ended. The device is then no longer
     /// used, and nothing on it is freed: running work could still access memory that was reused.
     abandoned: AtomicBool,
 }
 
-/// The context of the driver's handles.
 enum Current {
     /// The primary context, shared by the whole process.
     Primary(Context),
-    /// A context of this device handle alone.
+    /// A context that only this device handle uses.
     Own(OwnContext),
 }
 
-/// A context that is destroyed when dropped. cust's type is not `Send`.
+/// A context that is destroyed on drop. cust's type is not `Send`.
 struct OwnContext(legacy::Context);
 
 // SAFETY: the driver lets any thread make a context current, and any thread destroy it.
 unsafe impl Send for OwnContext {}
-// SAFETY: as above; through a shared reference it is only made current.
+// SAFETY: through a shared reference the context is only made current, which any thread may do.
 unsafe impl Sync for OwnContext {}
 
 impl fmt::Debug for Device {
@@ -180,10 +164,6 @@ impl fmt::Debug for Device {
 impl Device {
     /// Opens the first device in the process's primary context. The first call of a process decides
     /// between GPU and simulator for all later ones.
-    ///
-    /// # Errors
-    /// [`Error::NoCuda`] if a GPU is required and the driver is not available, [`Error::OtherDriver`] if
-    /// the process runs on the other driver, [`Error::Driver`] if the driver refuses.
     pub fn open(selection: Selection) -> Result<Self> {
         let driver = binding::bind(selection)?;
         Self::with(driver, |device| Context::new(device).map(Current::Primary))
@@ -191,22 +171,16 @@ impl Device {
 
     /// Opens the first device in its own context: it shares no memory with other handles, and a failing
     /// kernel does not affect them.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open).
     pub fn isolated(selection: Selection) -> Result<Self> {
         Self::with(binding::bind(selection)?, |device| {
             let context = legacy::Context::create_and_push(ContextFlags::SCHED_AUTO, device)?;
-            // Creation pushed it on top of this thread's current context; restore that one.
+            // Creation pushed the new context onto this thread's stack: restore the previous one.
             ContextStack::pop()?;
             Ok(Current::Own(OwnContext(context)))
         })
     }
 
     /// Opens the simulator with a watcher, which observes everything that runs on this device.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open).
     pub fn watched(watcher: Arc<dyn Watcher>) -> Result<Self> {
         let device = Self::isolated(Selection::Sim)?;
         let context = device.raw_context()?;
@@ -215,9 +189,6 @@ impl Device {
     }
 
     /// Returns the driver's handle of the context, a `CUcontext`.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] if the driver refuses.
     pub fn raw_context(&self) -> Result<*mut c_void> {
         let context = self.inner.driver_call(|driver| driver.ctx_get_current())?;
         Ok(context.expect("it was made current just now").raw().cast())
@@ -234,39 +205,32 @@ impl Device {
         let info = describe(driver).map_err(|error| Error::of_call(name, error))?;
         let context = context(device).map_err(|error| failed("cuCtxCreate", error))?;
         context.enter().map_err(|error| failed("cuCtxSetCurrent", error))?;
-        let copies = gaps::non_blocking_stream(driver).map_err(|error| Error::of_call(name, error))?;
+        let copies = cust_workarounds::non_blocking_stream(driver)
+            .map_err(|error| Error::of_call(name, error))?;
         let (context, copies) = (ManuallyDrop::new(context), ManuallyDrop::new(copies));
         let (modules, abandoned) = (Mutex::default(), AtomicBool::new(false));
         Ok(Self { inner: Arc::new(Inner { driver, context, info, copies, modules, abandoned }) })
     }
 
-    /// Returns the library's device for the same context. It and everything created on it must not
-    /// outlive the clones of this handle.
+    /// Returns a `warpfold::Device` for the same context. It and everything created on it must be
+    /// dropped before the last clone of this device.
     pub(crate) fn library(&self) -> Result<warpfold::Device> {
         let context = self.inner.driver_call(|driver| driver.ctx_get_current())?;
         let context = context.expect("it was made current just now").raw();
-        // SAFETY: the context lives as long as the device; the caller keeps the rest of the contract.
+        // SAFETY: the context lives as long as the device, and callers drop the library's device first.
         Ok(unsafe { warpfold::internal::device(self.inner.driver, context.cast()) }?)
     }
 
-    /// Returns the properties of the device.
     pub fn info(&self) -> &DeviceInfo {
         &self.inner.info
     }
 
-    /// Returns the bytes of device memory that are currently free.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] if the driver refuses.
     pub fn free_memory(&self) -> Result<u64> {
         self.inner.call("cuMemGetInfo", cust::memory::mem_get_info).map(|(free, _)| free as u64)
     }
 
-    /// Refuses an allocation that does not fit. The simulator's memory is the host's, which must hold
-    /// the elements as well, so that twice the bytes are needed.
-    ///
-    /// # Errors
-    /// [`Error::OutOfMemory`] with the needed and the free bytes.
+    /// Refuses an allocation that does not fit. The simulator's device memory is host memory, which must
+    /// also hold the host's copy of the elements, so that twice the bytes are needed.
     pub fn require_memory(&self, needed: u64) -> Result<()> {
         let free = self.free_memory()?;
         if needed > free {
@@ -278,15 +242,11 @@ impl Device {
         }
     }
 
-    /// Creates a stream: its launches run in order, while those of two streams may overlap.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] if the driver refuses.
+    /// Creates a stream. Its launches run in order; launches of different streams may overlap.
     pub fn stream(&self) -> Result<Stream> {
         Stream::new(self)
     }
 
-    /// Returns whether both handles are of the same device.
     pub fn same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
@@ -296,12 +256,7 @@ impl Device {
         self.inner.is_abandoned()
     }
 
-    /// Loads an entry of a PTX text, to be launched with the arguments `A`; `path` names the text in
-    /// errors.
-    ///
-    /// # Errors
-    /// [`Error::PtxRejected`] if the device rejects the text, [`Error::PtxMissing`] if it has no such
-    /// entry, [`Error::WrongParameters`] if the entry's parameters are not those of `A`.
+    /// Loads an entry of a PTX text for launches with arguments `A`. `path` names the text in errors.
     pub fn load<A: Arguments>(&self, path: &Path, ptx: &str, entry: &str) -> Result<Kernel<A>> {
         let function = self.inner.function(path, ptx, entry)?;
         signature::check(path, ptx, entry, A::PARAMETERS)?;
@@ -309,9 +264,6 @@ impl Device {
     }
 
     /// Creates an event with timing.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] if the driver refuses.
     pub fn event(&self) -> Result<Event> {
         Event::new(self)
     }
@@ -322,14 +274,10 @@ impl Device {
 pub struct GpuProbe {
     /// Version of the driver's CUDA interface, as (major, minor).
     pub driver: (u32, u32),
-    /// The GPU that would be used.
     pub gpu: DeviceInfo,
 }
 
 /// Queries the GPU that [`Selection::Cuda`] would open, without binding the process to its driver.
-///
-/// # Errors
-/// [`Error::NoCuda`] with the reason.
 pub fn probe() -> Result<GpuProbe> {
     let driver = binding::gpu()?;
     let no_cuda = |error: CallError| Error::NoCuda { reason: error.to_string() };
@@ -347,7 +295,7 @@ impl Current {
 }
 
 impl Inner {
-    /// Makes the context current on this thread, as every driver call needs.
+    /// Makes the context current on this thread, as every driver call requires.
     fn enter(&self) -> Result<()> {
         if self.is_abandoned() {
             return Err(Error::Abandoned { device: self.info.name.clone() });
@@ -359,9 +307,9 @@ impl Inner {
         self.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Waits for work, and once more if that fails and the work may still run: an error that the driver
-    /// reports once does not prove that the work has ended. If the second wait fails too, the device is
-    /// abandoned.
+    /// Waits for work. If that fails and the work may still run, waits a second time, because an error
+    /// that the driver reports once does not prove that the work has ended. If the second wait fails
+    /// too, the device is abandoned.
     fn wait_out(&self, name: &'static str, wait: impl Fn() -> CudaResult<()>) -> Result<()> {
         if self.is_abandoned() {
             return self.enter();
@@ -384,7 +332,7 @@ impl Inner {
         call().map_err(|error| self.error(name, error))
     }
 
-    /// Makes a call that cust does not have, like [`call`](Self::call).
+    /// Calls a driver function that cust lacks; otherwise like [`call`](Self::call).
     fn driver_call<T>(&self, call: impl FnOnce(&'static Driver) -> Result<T, CallError>) -> Result<T> {
         self.enter()?;
         call(self.driver).map_err(|error| self.failed(error))
@@ -400,14 +348,14 @@ impl Inner {
 
     fn function(&self, path: &Path, ptx: &str, entry: &str) -> Result<kernel::Function> {
         self.enter()?;
-        // A panic here can have left out a module, but never a broken one.
+        // A panic while the lock was held may have omitted a module, but never inserted a broken one.
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         if !modules.contains_key(ptx) {
             modules.insert(ptx.to_owned(), ManuallyDrop::new(self.compile(path, ptx)?));
         }
         match modules[ptx].get_function(entry) {
-            // SAFETY: the module stays in the map until this is dropped, and the kernel that gets the
-            // function keeps this alive.
+            // SAFETY: the module stays in the map until `self` is dropped, and the kernel that gets the
+            // function keeps `self` alive.
             Ok(function) => Ok(unsafe { kernel::Function::of_kept_module(function) }),
             Err(CudaError::NotFound) => {
                 Err(Error::PtxMissing { what: entry.to_owned(), path: path.to_owned() })
@@ -417,11 +365,12 @@ impl Inner {
     }
 
     fn compile(&self, path: &Path, ptx: &str) -> Result<Module> {
-        gaps::load_ptx(self.driver, ptx).map_err(|error| {
+        cust_workarounds::load_ptx(self.driver, ptx).map_err(|error| {
             let reason = if error.log.contains("Unsupported .version") {
                 let (major, minor) = self.driver.version();
                 format!(
-                    "this PTX is newer than the driver for CUDA {major}.{minor} takes; update the driver"
+                    "this PTX needs a driver that is newer than that of CUDA {major}.{minor}; update \
+                     the driver"
                 )
             } else {
                 error.to_string()
@@ -436,22 +385,23 @@ impl Drop for Inner {
         if self.is_abandoned() {
             return;
         }
-        // If the context cannot be entered, the process is ending or the device is lost: there is
-        // nothing to free.
+        // If the context cannot be entered, the process is ending or the device is lost, and nothing can
+        // be freed.
         if self.enter().is_ok() {
-            // SAFETY: it is dropped only here, and nothing uses it afterwards.
+            // SAFETY: `copies` is dropped only here, and not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.copies) };
             let modules = self.modules.get_mut().unwrap_or_else(PoisonError::into_inner);
             for (_, module) in modules.drain() {
                 drop(ManuallyDrop::into_inner(module));
             }
         }
-        // SAFETY: as above.
+        // SAFETY: `context` is dropped only here, and not used afterwards.
         unsafe { ManuallyDrop::drop(&mut self.context) };
     }
 }
 
-/// Returns the properties of a driver's first device. Avoids cust, because the symbols may be unbound.
+/// Returns the properties of a driver's first device. Does not use cust, which calls symbols that may be
+/// unbound.
 fn describe(driver: &'static Driver) -> Result<DeviceInfo, CallError> {
     let device = driver.device_get(0)?;
     let attribute = |number| driver.device_get_attribute(device, number).map(i32::cast_unsigned);
@@ -473,7 +423,6 @@ fn describe(driver: &'static Driver) -> Result<DeviceInfo, CallError> {
     })
 }
 
-/// Returns properties that plans can be tested with.
 #[cfg(test)]
 pub(crate) fn testing_info() -> DeviceInfo {
     Device::open(Selection::Sim).expect("the simulator is always there").info().clone()

@@ -1,4 +1,4 @@
-//! Checks of a PTX entry's parameters against a launch's, with the suite's errors.
+//! Checks of a PTX entry's declared parameters against those that a launch passes.
 
 use std::path::Path;
 
@@ -7,19 +7,14 @@ use warpfold_abi::Parameter;
 
 use crate::{Error, Result};
 
-/// Compares the parameters of an entry, which the device has accepted, with those of a launch, by
-/// [`compare`].
-///
-/// # Errors
-/// [`Error::WrongParameters`] if they differ, [`Error::PtxRejected`] if the declaration cannot be
-/// parsed.
+/// Compares the parameters of a PTX entry with those of a launch. The device has accepted the PTX.
 pub(super) fn check(path: &Path, ptx: &str, entry: &str, passed: &[Parameter]) -> Result<()> {
     let path = || path.to_owned();
     compare(ptx, entry, passed).map_err(|mismatch| match mismatch {
         Mismatch::Unreadable => Error::PtxRejected {
             path: path(),
             reason: format!(
-                "the parameters of `{entry}` cannot be read; build it anew with `cargo xtask build-ptx`"
+                "the parameters of `{entry}` cannot be read; build it again with `cargo xtask build-ptx`"
             ),
         },
         Mismatch::Differs { takes, passes } => {
@@ -35,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_is_one_line_with_both_sides_and_what_to_do() {
+    fn mismatch_is_one_line_with_both_signatures() {
         let said = |ptx: &str| {
             let checked = check(Path::new("a/copy.ptx"), ptx, "copy", CopyStrided::<f32>::PARAMETERS);
             checked.unwrap_err().to_string()
@@ -43,7 +38,7 @@ mod tests {
         assert_eq!(
             said(".visible .entry copy(.param .u64 .ptr .align 1 p, .param .u32 n) { ret; }"),
             "a/copy.ptx: `copy` takes (8-byte address, 4 bytes), but is launched with (input: 8-byte \
-             address, n: 8 bytes, stride: 8 bytes, output: 8-byte address); build the file anew, with \
+             address, n: 8 bytes, stride: 8 bytes, output: 8-byte address); build the file again with \
              `cargo xtask build-ptx`, or a CUDA C twin with `cargo xtask build-twins`"
         );
         let unread = said(".visible .entry paste() { ret; }");

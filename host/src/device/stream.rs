@@ -12,7 +12,7 @@ use warpfold_driver::cust::{
     stream::Stream as CudaStream,
 };
 
-use super::{Device, gaps};
+use super::{Device, cust_workarounds};
 use crate::Result;
 
 /// A stream of launches on a device, which run in order.
@@ -30,20 +30,17 @@ impl fmt::Debug for Stream {
 
 impl Stream {
     pub(super) fn new(device: &Device) -> Result<Self> {
-        let stream = device.inner.driver_call(gaps::non_blocking_stream)?;
+        let stream = device.inner.driver_call(cust_workarounds::non_blocking_stream)?;
         let capturing = AtomicBool::new(false);
         Ok(Self { device: device.clone(), stream: ManuallyDrop::new(stream), capturing })
     }
 
-    /// Returns the device of the stream.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Waits until everything that was enqueued on the stream has finished.
-    ///
-    /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) with the failure of a launch.
+    /// Waits until everything that was enqueued on the stream has finished. An error may come from any
+    /// launch on it.
     ///
     /// If the wait fails without proof that the work has ended, the device is abandoned: later calls are
     /// errors ([`Error::Abandoned`](crate::Error::Abandoned)), and nothing on it is freed.
@@ -58,9 +55,6 @@ impl Stream {
     }
 
     /// Returns the driver's handle and makes its context current on this thread.
-    ///
-    /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) if the driver refuses.
     pub fn raw(&self) -> Result<*mut c_void> {
         self.device.inner.enter()?;
         Ok(self.stream.as_inner().cast())
@@ -74,8 +68,8 @@ impl Stream {
         self.capturing.load(Ordering::Relaxed)
     }
 
-    /// Sets whether the stream is capturing. Each launch needs the state, and a driver query would cost
-    /// more than the rest of the launch.
+    /// Stores whether the stream is capturing. Each launch needs this state, and a driver query would
+    /// cost more than the rest of the launch.
     pub(super) fn set_capturing(&self, capturing: bool) {
         self.capturing.store(capturing, Ordering::Relaxed);
     }
@@ -84,15 +78,14 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         if self.device.inner.enter().is_ok() {
-            // The driver completes pending work before it destroys the stream. A failure would come from
-            // an earlier launch, whose wait reports it.
-            // SAFETY: it is dropped only here, and nothing uses it afterwards.
+            // The driver completes pending work before it destroys the stream. A failure reported here
+            // is that of an earlier launch, whose wait reports it too. SAFETY: `stream` is dropped only
+            // here, and not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.stream) };
         }
     }
 }
 
-/// A point in a stream's work.
 pub struct Event {
     device: Device,
     event: ManuallyDrop<CudaEvent>,
@@ -104,27 +97,22 @@ impl Event {
         Ok(Self { device: device.clone(), event: ManuallyDrop::new(event) })
     }
 
-    /// Records the event after the work that was enqueued on a stream so far.
-    ///
-    /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) if the driver refuses.
     pub fn record(&self, stream: &Stream) -> Result<()> {
         self.device.inner.call("cuEventRecord", || self.event.record(&stream.stream))
     }
 
-    /// Waits until the recorded work is complete. Errors are those of that work.
+    /// Waits until the recorded work is complete. Fails if that work failed.
     pub fn synchronize(&self) -> Result<()> {
         self.device.inner.call("kernel", || self.event.synchronize())
     }
 
-    /// Returns whether the recorded work is complete.
     pub fn is_done(&self) -> Result<bool> {
         let status = self.device.inner.call("kernel", || self.event.query())?;
         Ok(status == EventStatus::Ready)
     }
 
-    /// Returns the microseconds from `start` to this event; both must be complete. On the simulator it
-    /// is host time, which is unrelated to a GPU's.
+    /// Returns the microseconds from `start` to this event; both must be complete. On the simulator this
+    /// is host time, which says nothing about a GPU.
     pub fn microseconds_since(&self, start: &Self) -> Result<f64> {
         let elapsed = || self.event.elapsed_time_f32(&start.event);
         let milliseconds = self.device.inner.call("cuEventElapsedTime", elapsed)?;
@@ -135,7 +123,7 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         if self.device.inner.enter().is_ok() {
-            // SAFETY: it is dropped only here, and nothing uses it afterwards.
+            // SAFETY: `event` is dropped only here, and not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.event) };
         }
     }

@@ -4,21 +4,18 @@ use std::mem::ManuallyDrop;
 
 use crate::{Kind, Result, Stream, device::Event};
 
-/// Enqueues runs in order and returns the microseconds of each, by device events; on the simulator 1 for
-/// each. `run` enqueues the run of an index, `before` untimed work ahead of every run. The stream is
-/// idle when this returns, even after an error.
-///
-/// # Errors
-/// Those of `before` and `run`, and [`Error::Driver`](crate::Error::Driver) if a run fails.
+/// Enqueues runs in order and returns the microseconds of each, measured by device events; on the
+/// simulator each time is 1. `run` enqueues the run with the given index, and `before` enqueues untimed
+/// work before each run. The stream is idle when this returns, even after an error.
 pub fn time_runs(
     stream: &Stream,
     runs: usize,
     mut before: impl FnMut() -> Result<()>,
     mut run: impl FnMut(usize) -> Result<()>,
 ) -> Result<Vec<f64>> {
-    // Created before anything runs, so that their creation is not timed.
+    // All events are created before the first run, so that their creation is not timed.
     let events = (0..runs).map(|_| Events::new(stream)).collect::<Result<Vec<_>>>()?;
-    // If the caller's code panics, memory of pending runs must not be freed.
+    // If the caller's code panics, `idle` waits, so that memory of pending runs is not freed too early.
     let idle = Idle(stream);
     let ran = events.iter().enumerate().try_for_each(|(index, events)| {
         before()?;
@@ -32,7 +29,7 @@ pub fn time_runs(
     events.iter().map(Events::microseconds).collect()
 }
 
-/// A guard that waits for a stream when dropped.
+/// Waits for a stream on drop.
 struct Idle<'s>(&'s Stream);
 
 impl Idle<'_> {
@@ -70,7 +67,7 @@ impl Events {
         self.end.record(stream)
     }
 
-    /// Both events must be complete. On the simulator the time is unrelated to a GPU's.
+    /// Returns the time between the two events, which must be complete; on the simulator, returns 1.
     fn microseconds(&self) -> Result<f64> {
         let measured = self.end.microseconds_since(&self.start)?;
         Ok(if self.simulated { 1.0 } else { measured })
@@ -85,7 +82,7 @@ mod tests {
     use crate::{Device, Error, Selection};
 
     #[test]
-    fn every_run_has_its_time_and_what_comes_before_it() {
+    fn every_run_is_timed_after_its_preparation() {
         let stream = Device::open(Selection::Sim).unwrap().stream().unwrap();
         let log = RefCell::new(Vec::new());
         let note = |what| {
@@ -98,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_runs_behind_a_run_that_is_refused() {
+    fn time_runs_stops_at_the_first_error() {
         let stream = Device::open(Selection::Sim).unwrap().stream().unwrap();
         let mut runs = 0;
         let refused = time_runs(

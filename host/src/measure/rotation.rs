@@ -1,22 +1,21 @@
-//! Rotated inputs, so that no run finds its input in the cache.
+//! Rotated inputs, so that no run finds its input in the L2 cache.
 
 use std::sync::Arc;
 
 use crate::{Buffer, Device, Result, device::Allocation};
 
-/// Slots in device memory, each with a copy of the input and room for the output. They are used in turn:
-/// the next is the least recently used.
+/// Slots in device memory, each with a copy of the input and room for the output. They are used in turn,
+/// so that the next slot is always the least recently used.
 pub struct Rotation {
     memory: Arc<Allocation>,
     start: u64,
     stride: u64,
     slots: u64,
     room: u64,
-    /// The offset of the output from a slot's start.
+    /// Offset of the output from a slot's start.
     output: u64,
 }
 
-/// The memory of one run.
 #[derive(Debug, Clone, Copy)]
 pub struct Slot<'r> {
     memory: &'r Allocation,
@@ -25,15 +24,12 @@ pub struct Slot<'r> {
     room: u64,
 }
 
-/// The total size of all slots, in multiples of the cache size, so that a slot is evicted before reuse.
+/// The total size of all slots, in multiples of the L2 cache, so that a slot is evicted before reuse.
 const CACHES: u64 = 6;
 
 impl Rotation {
-    /// Creates slots for `runs` runs by `runners` that alternate. Their number is coprime to that of the
-    /// runners, so that each runner uses every slot.
-    ///
-    /// # Errors
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) and [`Error::Driver`](crate::Error::Driver).
+    /// Creates slots for `runs` runs by `runners` that alternate. The number of slots is coprime to
+    /// `runners`, so that each runner uses every slot.
     pub fn of(input: &Buffer, room: u64, runs: u64, runners: u64) -> Result<Self> {
         let (held, start) = input.place();
         let device = input.device();
@@ -45,8 +41,7 @@ impl Rotation {
         }
         let stream = device.stream()?;
         Self::new(device, input.bytes(), room, slots, |memory| {
-            // SAFETY: the copy is waited for below even after an error, and both memories live until
-            // then.
+            // SAFETY: both memories live until the copy was waited for below, even after an error.
             let copied = unsafe { memory.copy_from(&stream, 0, held, start, input.bytes()) };
             stream.synchronize().and(copied)
         })
@@ -58,7 +53,7 @@ impl Rotation {
         Self::new(device, bytes, room, slots, |memory| memory.write(0, input))
     }
 
-    /// Creates `slots` slots, or as many as fit; `write` stores the input in the first.
+    /// Creates at most `slots` slots, as device memory allows. `write` stores the input in the first.
     fn new(
         device: &Device,
         bytes: u64,
@@ -72,7 +67,7 @@ impl Rotation {
         let memory = device.allocate(slots * stride)?;
         write(&memory)?;
         let stream = device.stream()?;
-        // SAFETY: the copies are waited for below even after an error.
+        // SAFETY: `memory` lives until the copies were waited for below, even after an error.
         let mut copy = |slot| unsafe { memory.copy_within(&stream, 0, slot * stride, bytes) };
         let copied = (1..slots).try_for_each(&mut copy);
         stream.synchronize().and(copied)?;
@@ -92,7 +87,6 @@ impl Rotation {
         }
     }
 
-    /// Returns the slot for the run of this index.
     pub fn slot(&self, run: u64) -> Slot<'_> {
         let input = self.start + run % self.slots * self.stride;
         Slot { memory: &self.memory, input, output: input + self.output, room: self.room }
@@ -111,27 +105,18 @@ impl Slot<'_> {
     }
 
     /// Sets every byte of the output. Returns after they are set.
-    ///
-    /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) if the driver refuses.
     pub fn poison(&self, byte: u8) -> Result<()> {
         self.memory.fill(self.output, byte, self.room)
     }
 
     /// Reads the output from its start.
-    ///
-    /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) if the driver refuses.
-    ///
-    /// # Panics
-    /// Panics if `bytes` is longer than the output.
     pub fn read(&self, bytes: &mut [u8]) -> Result<()> {
         assert!(bytes.len() as u64 <= self.room, "{} of {} bytes", bytes.len(), self.room);
         self.memory.read(self.output, bytes)
     }
 }
 
-/// Returns the distance between slots; saturates, which exceeds any memory.
+/// Returns the distance between slots. Saturates to a size that no memory has.
 fn stride(bytes: u64, room: u64) -> u64 {
     room_offset(bytes).saturating_add(aligned(room))
 }
@@ -144,8 +129,8 @@ fn aligned(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX)
 }
 
-/// Returns enough slots to evict each other from the cache, but at most one per run. There may be a few
-/// more, to be coprime to the runners.
+/// Returns enough slots to evict each other from the cache, but at most one per run, rounded up to a
+/// number coprime to `runners`.
 fn slots(stride: u64, l2: u64, runs: u64, runners: u64) -> u64 {
     let enough = (CACHES * l2).div_ceil(stride).clamp(1, runs.max(1));
     if enough == 1 {
@@ -158,7 +143,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// The alignment of device allocations, for slots and their parts.
+/// Slots and their parts are aligned like device allocations.
 const ALIGNMENT: u64 = 256;
 
 #[cfg(test)]
@@ -169,12 +154,12 @@ mod tests {
     use crate::{Data, Selection};
 
     #[test]
-    fn slots_push_each_other_out_of_the_cache_and_are_shared_by_all() {
+    fn slot_count_exceeds_the_cache_and_is_coprime_to_runners() {
         let l2 = 60 << 20;
         // Small inputs: one slot per run.
         assert_eq!(slots(4096, l2, 100, 1), 100);
         assert_eq!(slots(4096, l2, 100, 2), 101);
-        // Large inputs: six times the cache; at least two slots if one run leaves part of its input in
+        // Large inputs: six times the cache. At least two slots if a run may leave part of its input in
         // the cache.
         assert_eq!((slots(4 << 20, l2, 1000, 1), slots(256 << 20, l2, 1000, 1)), (90, 2));
         assert_eq!((slots(256 << 20, l2, 1000, 2), slots(1 << 30, l2, 1000, 2)), (3, 1));
@@ -187,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn more_room_than_a_number_holds_is_more_than_any_memory_has() {
+    fn stride_saturates_on_overflow() {
         assert_eq!((stride(100, u64::MAX), stride(u64::MAX, 0)), (u64::MAX, u64::MAX));
         let device = Device::open(Selection::Sim).unwrap();
         let input = device.upload(&Data::U8(vec![0; 100])).unwrap();

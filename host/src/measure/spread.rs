@@ -5,20 +5,15 @@ use serde::{Deserialize, Serialize};
 /// The distribution of the times of several runs, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// The median.
     pub median: f64,
-    /// The minimum.
     pub min: f64,
-    /// The maximum.
     pub max: f64,
-    /// The first quartile.
     pub q1: f64,
-    /// The third quartile.
     pub q3: f64,
 }
 
 impl Spread {
-    /// Summarizes the times of single runs; `None` without a run.
+    /// Summarises the times of single runs; `None` if there are none.
     pub fn of(times: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut times: Vec<f64> = times.into_iter().collect();
         times.sort_by(f64::total_cmp);

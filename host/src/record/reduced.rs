@@ -11,20 +11,16 @@ use crate::{
 };
 
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct ReduceRequest<'a> {
     op: Op,
     data: &'a Data,
     expected: &'a Expected,
 }
 
 impl Record {
-    /// Reduces elements by a call of the reducer, checks the result and, on a GPU if it is correct,
-    /// times launches and checks the last of them as well. On the simulator, the instructions of one
-    /// more launch are counted. `store` must be the reducer's.
-    ///
-    /// # Errors
-    /// Those of [`Reducer::reduce`], of [`PtxStore::find`], of [`measure`](mod@crate::measure) and of
-    /// [`Expected::judge`], and [`Error::NoValue`] for the extreme of an empty input.
+    /// Calls the reducer and checks the result. On a GPU, times launches if the result is correct, and
+    /// checks the result of the last one as well. On the simulator, counts the instructions of one more
+    /// launch. `store` must be the reducer's.
     pub fn of_reducer(
         reducer: &Reducer,
         store: &PtxStore,
@@ -33,7 +29,7 @@ impl Record {
         expected: &Expected,
         options: Options,
     ) -> Result<Self> {
-        let asked = Asked { op, data, expected };
+        let asked = ReduceRequest { op, data, expected };
         let device = reducer.device();
         let ptx = store.find(&catalogue::reducer_ptx(op, data.dtype()), device.info())?;
         let mut record = Self::on_device(catalogue::find("reducer")?, data, device, &ptx);
@@ -51,9 +47,14 @@ impl Record {
         Ok(record)
     }
 
-    /// Calls the reducer, counts a launch, and returns the depth of the additions.
-    fn call(&mut self, reducer: &Reducer, asked: Asked<'_>, runs: Option<&mut Runs>) -> Result<u64> {
-        let Asked { op, data, .. } = asked;
+    /// Calls the reducer, counts the instructions of a launch, and returns the depth of the additions.
+    fn call(
+        &mut self,
+        reducer: &Reducer,
+        asked: ReduceRequest<'_>,
+        runs: Option<&mut Runs>,
+    ) -> Result<u64> {
+        let ReduceRequest { op, data, .. } = asked;
         let buffer = reducer.device().upload(data)?;
         if let Some(launch) = reducer.plan(op, &buffer)? {
             (self.block, self.grid) = (Some(launch.block), Some(launch.blocks.into()));
@@ -72,9 +73,9 @@ impl Record {
         Ok(depth)
     }
 
-    /// Judges the result; an index must also refer to the element that came with it.
-    fn judge_answer(&mut self, asked: Asked<'_>, answer: Answer, depth: u64) -> Result<()> {
-        let Asked { op, data, expected } = asked;
+    /// Judges the result. An index must also refer to the element that was returned with it.
+    fn judge_answer(&mut self, asked: ReduceRequest<'_>, answer: Answer, depth: u64) -> Result<()> {
+        let ReduceRequest { op, data, expected } = asked;
         let Some(index) = answer.index else {
             return self.judge(op, answer.value, expected, depth);
         };
@@ -96,15 +97,14 @@ struct Runs {
 }
 
 impl Runs {
-    fn new(reducer: &Reducer, asked: Asked<'_>) -> Result<Self> {
-        let Asked { op, data, expected } = asked;
+    fn new(reducer: &Reducer, asked: ReduceRequest<'_>) -> Result<Self> {
+        let ReduceRequest { op, data, expected } = asked;
         let n = data.len() as u64;
         let measured = Measured::new(reducer, (op, data.dtype(), n), None, *expected)?;
         let device = reducer.device().clone();
         Ok(Self { measured, result: device.results(2)?, device })
     }
 
-    /// Returns the simulator's counters of one launch; `None` on a GPU, without a launch.
     fn count(&mut self, buffer: &Buffer) -> Result<Option<Counters>> {
         if self.device.info().kind == Kind::Cuda {
             return Ok(None);
@@ -112,8 +112,8 @@ impl Runs {
         self.result.poison(POISON);
         let stream = self.device.stream()?;
         let output = self.result.address(0);
-        // SAFETY: the buffer holds the elements and the result has two words; both, and `self`, are
-        // borrowed until after the wait. An error ends the record.
+        // SAFETY: the buffer holds the elements and the result has two words. Both, and `self`, are
+        // borrowed until after the wait. After an error, no caller uses `measured` again.
         let launched = unsafe { self.measured.launch_into(&stream, buffer.address(), output) };
         let waited = stream.synchronize();
         let launched = launched?;
@@ -125,15 +125,15 @@ impl Runs {
         let Self { device, measured, result } = self;
         let output = result.address(0);
         let run = |stream: &Stream, input| {
-            // SAFETY: every slot of the rotation holds the elements; the stream is idle when `times`
-            // returns, and runs on one stream are ordered. An error ends the record.
+            // SAFETY: every slot of the rotation holds the elements. The stream is idle when `times`
+            // returns, and runs on one stream are ordered. After an error, `measured` is not used again.
             unsafe { measured.launch_into(stream, input, output) }.map(drop)
         };
         measure::times(device, data.as_bytes(), 0, options, run)
     }
 
     /// Returns the result of the last launch, which must be complete.
-    fn answer(&self, Asked { op, data, .. }: Asked<'_>) -> Answer {
+    fn answer(&self, ReduceRequest { op, data, .. }: ReduceRequest<'_>) -> Answer {
         let dtype = data.dtype();
         Answer::from_words(op, dtype, self.result.take(0, Answer::bytes(op, dtype)))
     }

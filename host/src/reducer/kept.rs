@@ -1,4 +1,4 @@
-//! A launcher that is only dropped when none of its launches can still be running.
+//! A launcher that is leaked rather than dropped if its launches may still be running.
 
 use std::{
     mem::{self, ManuallyDrop},
@@ -12,14 +12,14 @@ use crate::{Device, Result};
 
 /// A [`Launcher`] of a reducer's kernels. It is leaked if the device was abandoned, because its launches
 /// may still be running.
-pub(super) struct KeptLauncher {
+pub(super) struct LeakOnAbandonLauncher {
     launcher: ManuallyDrop<Launcher>,
     library: warpfold::Reducer,
-    // Dropped last: the other fields are in its context.
+    // Dropped last, because the other fields belong to its context.
     device: Device,
 }
 
-impl KeptLauncher {
+impl LeakOnAbandonLauncher {
     pub(super) fn new(reducer: &Reducer) -> Result<Self> {
         let library = reducer.library.clone();
         let launcher = ManuallyDrop::new(Launcher::new(&library)?);
@@ -35,7 +35,7 @@ impl KeptLauncher {
     }
 }
 
-impl Deref for KeptLauncher {
+impl Deref for LeakOnAbandonLauncher {
     type Target = Launcher;
 
     fn deref(&self) -> &Launcher {
@@ -43,20 +43,20 @@ impl Deref for KeptLauncher {
     }
 }
 
-impl DerefMut for KeptLauncher {
+impl DerefMut for LeakOnAbandonLauncher {
     fn deref_mut(&mut self) -> &mut Launcher {
         &mut self.launcher
     }
 }
 
-impl Drop for KeptLauncher {
+impl Drop for LeakOnAbandonLauncher {
     fn drop(&mut self) {
         if self.device.is_abandoned() {
             // Running work needs its code and its workspace slots, which the library owns.
             mem::forget(self.library.clone());
             return;
         }
-        // SAFETY: it is dropped only here, and nothing uses it afterwards.
+        // SAFETY: `launcher` is dropped only here, and not used afterwards.
         unsafe { ManuallyDrop::drop(&mut self.launcher) };
     }
 }

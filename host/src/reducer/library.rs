@@ -1,4 +1,4 @@
-//! Conversions between the library's and the suite's types: devices, errors.
+//! Conversions from the suite's devices to the library's, and from the library's errors to the suite's.
 
 use std::sync::Arc;
 
@@ -25,7 +25,6 @@ pub(super) fn source(store: &PtxStore, info: &DeviceInfo) -> PtxSource {
     }))
 }
 
-/// Converts the library's errors to the suite's, which refer to this repository's commands.
 impl From<warpfold::Error> for Error {
     fn from(error: warpfold::Error) -> Self {
         use warpfold::Error as Theirs;
@@ -33,7 +32,7 @@ impl From<warpfold::Error> for Error {
             Theirs::Driver { device, source, .. } | Theirs::OutOfMemory { device, source, .. } => {
                 Self::of_call(&device, *source)
             }
-            // A failed lookup in a store is already an error of the suite.
+            // The suite's `PtxStore` has reported the failed lookup as an error of the suite.
             Theirs::PtxMissing { name, source, .. } => match source.downcast::<Self>() {
                 Ok(ours) => *ours,
                 Err(other) => Self::Mismatch { what: "PTX", reason: format!("{name}: {other}") },

@@ -1,20 +1,20 @@
-//! A reducer for timing, with its own or a given launch choice.
+//! A reduction of a buffer as the reducer launches it, for timing.
 
 use warpfold::internal::{self, Job};
 use warpfold_abi::reducer::OUTPUT_BYTES;
 
-use super::{Choice, Launch, Reducer, kept::KeptLauncher};
+use super::{Choice, Launch, Reducer, kept::LeakOnAbandonLauncher};
 use crate::{
     Device, Dtype, Error, Op, Result, Stream, Value,
     device::{Allocation, Launched, read_value},
     reference::{Expected, POISON},
 };
 
-/// A reduction as the [`Reducer`] launches it, for timing. Unlike there, the result stays in device
-/// memory, as with CUB.
+/// A reduction as the [`Reducer`] launches it, for timing. The result stays in device memory, as with
+/// CUB.
 pub struct Measured {
-    // Dropped first: it is in the device's context.
-    launcher: KeptLauncher,
+    // Dropped first, because it belongs to the device's context.
+    launcher: LeakOnAbandonLauncher,
     op: Op,
     dtype: Dtype,
     n: u64,
@@ -24,12 +24,8 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Loads the kernels, which it shares with the reducer, and allocates a workspace. `expected` is the
-    /// expected result. A `choice`, if given, replaces the tuning's.
-    ///
-    /// # Errors
-    /// [`Error::Mismatch`] for a choice that the device or the PTX does not support, [`Error::NoValue`]
-    /// for an empty input, and those of [`Reducer::reduce`].
+    /// Loads the kernels, which are shared with the reducer, and allocates a workspace. `expected` is
+    /// the expected result. A `choice` replaces that of the reducer's tuning.
     pub fn new(
         reducer: &Reducer,
         (op, dtype, n): (Op, Dtype, u64),
@@ -40,16 +36,13 @@ impl Measured {
             return Err(Error::NoValue { statistic: op.into() });
         }
         let output = reducer.device().allocate(OUTPUT_BYTES)?;
-        let launcher = KeptLauncher::new(reducer)?;
+        let launcher = LeakOnAbandonLauncher::new(reducer)?;
         let measured = Self { launcher, op, dtype, n, choice, expected, output };
         measured.launch_at(0)?;
         Ok(measured)
     }
 
     /// Returns the launch for elements that start at a 16-byte boundary.
-    ///
-    /// # Errors
-    /// Only those of [`new`](Self::new).
     pub fn plan(&self) -> Result<Launch> {
         self.launch_at(0)
     }
@@ -70,12 +63,9 @@ impl Measured {
 
     /// Enqueues a reduction of the elements at `input`, which writes the result to `output`.
     ///
-    /// # Errors
-    /// [`Error::Driver`] if the launch fails.
-    ///
     /// # Safety
-    /// - `input` must be the address of the elements, `output` of 16 writable bytes, 8-aligned, both on
-    ///   this device; they and `self` must live until `stream` was synchronised.
+    /// - `input` must be the address of the elements, and `output` that of 16 writable bytes, 8-aligned,
+    ///   both on this device. They and `self` must live until `stream` was synchronised.
     /// - All launches of `self` since the last wait must be on this stream, and the wait must be
     ///   [`Stream::synchronize`].
     /// - If that wait fails, `self` must not be used again.
@@ -87,53 +77,44 @@ impl Measured {
     ) -> Result<Launched> {
         let job = self.job(input);
         let (raw, recording) = (stream.raw()?, stream.is_capturing());
-        // SAFETY: the launcher is used only here, by one launch at a time; the caller's contract.
+        // SAFETY: only this call uses the launcher, since `self` is borrowed exclusively. By this
+        // function's contract, `input`, `output` and `self` live until the launch is complete.
         unsafe { self.launcher.launch(&job, self.choice, raw, output, recording) }?;
         Ok(Launched::last())
     }
 
-    /// Returns the device.
     pub fn device(&self) -> &Device {
         self.output.device()
     }
 
-    /// Returns the type and number of the elements.
     pub fn elements(&self) -> (Dtype, u64) {
         (self.dtype, self.n)
     }
 
     /// Enqueues a reduction of the elements at `input`, with the result in memory of `self`.
     ///
-    /// # Errors
-    /// [`Error::Driver`] if the launch fails.
-    ///
     /// # Safety
-    /// - `input` must be the address of the elements on this device, 16-aligned; they and `self` must
+    /// - `input` must be the address of the elements on this device, 16-aligned. They and `self` must
     ///   live until `stream` was synchronised.
     /// - All launches of `self` since the last wait must be on this stream, and the wait must be
     ///   [`Stream::synchronize`].
     /// - If that wait fails, `self` must not be used again.
     pub unsafe fn launch(&mut self, stream: &Stream, input: u64) -> Result<()> {
         let output = self.output.address();
-        // SAFETY: the output belongs to `self`; the rest is the caller's contract.
+        // SAFETY: `self` owns the output. By this function's contract, `input` and `self` live until the
+        // launch is complete, and the launches are on one stream.
         unsafe { self.launch_into(stream, input, output) }.map(drop)
     }
 
-    /// Fills the result's memory with bytes that no correct result has. No launch may be pending.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] if the memory cannot be set.
+    /// Fills the result's memory with a byte that no correct result has. No launch may be pending.
     pub fn poison(&mut self) -> Result<()> {
         self.output.fill(0, POISON, OUTPUT_BYTES)
     }
 
-    /// Returns whether the last launch, on the elements at `input`, gave the correct result. It must be
-    /// complete.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] if the result cannot be read, and those of [`Expected::judge`].
+    /// Returns whether the last launch, which must be complete, reduced the elements at `input`
+    /// correctly.
     pub fn check(&self, input: u64) -> Result<bool> {
-        // An index is stored before its element.
+        // The output of an index operation begins with the index.
         let value = read_value(&self.output, 0, self.op.result(self.dtype))?;
         self.is_right(input, value)
     }

@@ -2,13 +2,13 @@
 
 use warpfold::internal::{self, Job, RowsLaunch};
 
-use super::{MAX_ELEMENTS, Reducer, kept::KeptLauncher};
+use super::{MAX_ELEMENTS, Reducer, kept::LeakOnAbandonLauncher};
 use crate::{Device, Dtype, Error, Op, Result, Stream};
 
 /// A reduction of every row of a matrix as the library launches it, for timing. The results are written
-/// to device memory of the caller.
+/// to the caller's device memory.
 pub struct MeasuredRows {
-    launcher: KeptLauncher,
+    launcher: LeakOnAbandonLauncher,
     op: Op,
     dtype: Dtype,
     rows: u64,
@@ -18,11 +18,6 @@ pub struct MeasuredRows {
 impl MeasuredRows {
     /// Loads the kernels, which it shares with the reducer, and allocates a workspace, for `rows` rows
     /// of `len` elements each.
-    ///
-    /// # Errors
-    /// - [`Error::NoValue`] for no rows or empty rows, [`Error::TooManyElements`];
-    /// - [`Error::PtxMissing`] or [`Error::PtxRejected`] if the reducer's PTX lacks the kernels;
-    /// - [`Error::OutOfMemory`] and [`Error::Driver`].
     pub fn new(reducer: &Reducer, (op, dtype): (Op, Dtype), rows: u64, len: u64) -> Result<Self> {
         let n = rows.saturating_mul(len);
         if n == 0 {
@@ -31,7 +26,7 @@ impl MeasuredRows {
         if n > MAX_ELEMENTS {
             return Err(Error::TooManyElements { n, most: MAX_ELEMENTS });
         }
-        let launcher = KeptLauncher::new(reducer)?;
+        let launcher = LeakOnAbandonLauncher::new(reducer)?;
         let measured = Self { launcher, op, dtype, rows, len };
         internal::prepare_rows(measured.launcher.library(), &measured.job(0), len)?;
         Ok(measured)
@@ -49,34 +44,30 @@ impl MeasuredRows {
         Job { op: op.library(), dtype, n: rows * len, address }
     }
 
-    /// Returns the device.
     pub fn device(&self) -> &Device {
         self.launcher.device()
     }
 
-    /// Returns the type and number of the elements.
     pub fn elements(&self) -> (Dtype, u64) {
         (self.dtype, self.rows * self.len)
     }
 
-    /// Enqueues a reduction of the rows at `input`, which writes consecutive results to `output`: values
-    /// of [`Op::result`], or for argmin and argmax 16 bytes each: the index in the row in 64 bits, the
-    /// element, and zeros.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] if the launch fails.
+    /// Enqueues a reduction of the rows at `input`, which writes consecutive results to `output`. The
+    /// type of a result is [`Op::result`]. For argmin and argmax, a result is 16 bytes: the index within
+    /// the row as 64 bits, the element, and zeros.
     ///
     /// # Safety
-    /// - `input` must be the address of the elements, 16-aligned, and `output` of memory for the results
-    ///   and for 16 bytes, 8-aligned, both on this device; they and `self` must live until `stream` was
-    ///   synchronised.
+    /// - `input` must be the address of the elements, 16-aligned, and `output` that of memory for the
+    ///   results and at least 16 bytes, 8-aligned, both on this device. They and `self` must live until
+    ///   `stream` was synchronised.
     /// - All launches of `self` since the last wait must be on this stream, and the wait must be
     ///   [`Stream::synchronize`].
     /// - If that wait fails, `self` must not be used again.
     pub unsafe fn launch(&mut self, stream: &Stream, input: u64, output: u64) -> Result<()> {
         let (job, len) = (self.job(input), self.len);
         let (raw, recording) = (stream.raw()?, stream.is_capturing());
-        // SAFETY: the launcher is used only here, by one launch at a time; the caller's contract.
+        // SAFETY: only this call uses the launcher, since `self` is borrowed exclusively. By this
+        // function's contract, `input`, `output` and `self` live until the launch is complete.
         Ok(unsafe { self.launcher.launch_rows(&job, len, raw, output, recording) }?)
     }
 }

@@ -1,8 +1,8 @@
 //! The library's reducer with operation and type as values, for use from tables.
 //!
-//! Programs use the library itself (`warpfold`), which is statically typed. Here kernels come from a
-//! [`PtxStore`], launches follow a [`Tuning`] that may come from a file, and results are [`Value`]s for
-//! comparison with a reference.
+//! Programs use the library itself (`warpfold`), which is statically typed. Here, kernels are loaded
+//! from a [`PtxStore`], launches follow a [`Tuning`] that may be read from a file, and results are
+//! [`Value`]s for comparison with a reference.
 
 mod kept;
 mod library;
@@ -21,15 +21,13 @@ pub use measured_rows::MeasuredRows;
 pub use tuning::{Choice, Tuning};
 pub use warpfold::internal::{Launch, MAX_ELEMENTS, RowsKernel, RowsLaunch};
 
-/// A reducer for buffers of one device.
 pub struct Reducer {
-    // Dropped first: it is in the device's context.
+    // Dropped first, because it belongs to the device's context.
     library: warpfold::Reducer,
     device: Device,
     tuning: Tuning,
 }
 
-/// The result of a reduction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Answer {
     /// The result in the type of [`Op::result`]; for an index operation the element at the index.
@@ -38,14 +36,10 @@ pub struct Answer {
     pub index: Option<u64>,
 }
 
-/// The number of workspaces: calls block, and come from one thread or a few.
+/// Calls are blocking, so the few threads that make calls need few workspaces.
 const WORKSPACES: usize = 4;
 
 impl Reducer {
-    /// Creates a reducer with this PTX and tuning.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] if the driver refuses.
     pub fn with(device: &Device, store: &PtxStore, tuning: Tuning) -> Result<Self> {
         let source = library::source(store, device.info());
         let launches = tuning.launches().clone();
@@ -53,39 +47,30 @@ impl Reducer {
         Ok(Self { library, device: device.clone(), tuning })
     }
 
-    /// Returns the device of the reducer.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Returns the tuning.
     pub fn tuning(&self) -> &Tuning {
         &self.tuning
     }
 
-    /// Loads the kernels of an operation and type, which the first reduction does otherwise: on a GPU
+    /// Loads the kernels of an operation and type, which the first reduction does otherwise. On a GPU
     /// the driver compiles them.
-    ///
-    /// # Errors
-    /// [`Error::PtxMissing`] if they were not built, [`Error::PtxRejected`] if the device rejects them.
     pub fn prepare(&self, op: Op, dtype: Dtype) -> Result<()> {
         Ok(internal::prepare(&self.library, op.library(), dtype)?)
     }
 
-    /// Reduces a buffer and waits for the result; `None` for the extreme of an empty buffer.
-    ///
-    /// # Errors
-    /// - [`Error::Mismatch`] for a buffer of another device, [`Error::TooManyElements`];
-    /// - [`Error::PtxMissing`] or [`Error::PtxRejected`] at the first use of an operation and type;
-    /// - [`Error::Driver`] if the launch fails.
+    /// Reduces a buffer and waits for the result; `None` if it is empty and the operation needs an
+    /// element.
     pub fn reduce(&self, op: Op, buffer: &Buffer) -> Result<Option<Answer>> {
         let job = self.job(op, buffer)?;
         if job.n == 0 {
             let zero = || Value::identity(Op::Sum, op.result(buffer.dtype()));
             return Ok(op.has_empty_value().then(|| Answer { value: zero(), index: None }));
         }
-        // SAFETY: the job describes the buffer, which is borrowed until this returns, and is leaked if
-        // work may still be running; nothing writes its elements.
+        // SAFETY: the job describes the buffer, which is borrowed until this returns, and nothing writes
+        // its elements. If work may still be running then, the closure leaks the buffer.
         let words = unsafe {
             internal::reduce(&self.library, &job, || {
                 std::mem::forget((self.device.clone(), buffer.clone()))
@@ -95,9 +80,6 @@ impl Reducer {
     }
 
     /// Returns the launch that reduces a buffer; `None` for an empty one.
-    ///
-    /// # Errors
-    /// Those of [`prepare`](Self::prepare), and those of [`reduce`](Self::reduce) for the buffer.
     pub fn plan(&self, op: Op, buffer: &Buffer) -> Result<Option<Launch>> {
         let job = self.job(op, buffer)?;
         let plan = (job.n > 0).then(|| internal::plan(&self.library, &job, None));
@@ -106,9 +88,6 @@ impl Reducer {
 
     /// Returns the largest number of additions on an element's path, for
     /// [`Expected::check`](crate::reference::Expected::check).
-    ///
-    /// # Errors
-    /// Those of [`plan`](Self::plan).
     pub fn depth(&self, op: Op, buffer: &Buffer) -> Result<u64> {
         let job = self.job(op, buffer)?;
         Ok(self.plan(op, buffer)?.map_or(0, |launch| internal::depth(launch, &job)))
@@ -118,7 +97,8 @@ impl Reducer {
         if !buffer.device().same(&self.device) {
             let (has, needs) = (&buffer.device().info().name, &self.device.info().name);
             let reason = format!(
-                "it was uploaded to another device ({has}) than the reducer's ({needs}); upload it to that"
+                "it is on another device ({has}) than the reducer ({needs}); upload it to the reducer's \
+                 device"
             );
             return Err(Error::Mismatch { what: "buffer", reason });
         }
@@ -128,7 +108,7 @@ impl Reducer {
 }
 
 impl Answer {
-    /// Returns the bytes that a kernel writes: the value, or an index followed by the element.
+    /// Returns the number of bytes of a kernel's result: a value, or an index followed by its element.
     pub(crate) fn bytes(op: Op, dtype: Dtype) -> usize {
         op.library().result_bytes(dtype)
     }
@@ -151,7 +131,7 @@ impl fmt::Debug for Reducer {
 }
 
 /// Returns the largest number of additions on the path of one of `n` elements that start at a 16-byte
-/// boundary, for a choice on a device whose occupancy is limited by threads alone.
+/// boundary. Assumes that only the number of threads limits the device's occupancy.
 pub fn depth_on(choice: Choice, n: u64, dtype: Dtype, info: &crate::DeviceInfo) -> u64 {
     internal::depth_on(choice, n, dtype, library::shape(info))
 }

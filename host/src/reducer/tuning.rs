@@ -1,7 +1,7 @@
 //! Tuning: the kernel, block and grid of a reduction, by the size of its input.
 //!
 //! Measured choices are in tables by operation and type, one file per architecture, which are built into
-//! the library; `WARPFOLD_TUNING` names another file. Cases without a table use [`Choice::generic`].
+//! the library. `WARPFOLD_TUNING` names another file. Cases without a table use [`Choice::generic`].
 
 use std::{
     env,
@@ -21,35 +21,28 @@ pub const TUNING: &str = "WARPFOLD_TUNING";
 /// The file format that this version reads.
 pub const FORMAT: u32 = 1;
 
-/// The brackets of an operation and type, in ascending order of size.
+/// The choices for an operation and type, by ranges of input size in ascending order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
-    /// The operation that was measured.
     pub op: Op,
-    /// Type of the elements.
     pub dtype: Dtype,
-    /// The choices, by the size of the input.
     pub brackets: Vec<Bracket>,
 }
 
-/// A tuning file: choices, and the system that they were measured on.
+/// A tuning file: choices, and the system on which they were measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TuningFile {
-    /// The number of the format, [`FORMAT`].
     pub format: u32,
-    /// Name of the GPU.
     pub gpu: String,
-    /// The architecture of the GPU.
     pub arch: Arch,
-    /// The number of the GPU's multiprocessors.
     pub multiprocessors: u32,
     /// Version of the driver's CUDA interface, as in `13.0`.
     pub driver: String,
     /// The command that measured the choices.
     pub command: String,
-    /// The choices; cases without a table use the generic one.
+    /// Choices by operation and type. Cases without a table use the generic choice.
     pub tables: Vec<Table>,
 }
 
@@ -62,7 +55,7 @@ impl TuningFile {
         for (at, table) in file.tables.iter().enumerate() {
             let Table { op, dtype, .. } = *table;
             if file.tables[..at].iter().any(|other| (other.op, other.dtype) == (op, dtype)) {
-                return Err(format!("{op} of {dtype} is there twice"));
+                return Err(format!("{op} of {dtype} has two tables; keep one"));
             }
             internal::check(&table.brackets, file.arch)
                 .map_err(|reason| format!("{op} of {dtype}: {reason}"))?;
@@ -70,7 +63,6 @@ impl TuningFile {
         Ok(file)
     }
 
-    /// Checks that the file was measured on this device.
     fn require(&self, info: &DeviceInfo) -> Result<(), String> {
         let was = (self.gpu.as_str(), self.arch, self.multiprocessors);
         let is = (info.name.as_str(), info.arch, info.multiprocessors);
@@ -83,7 +75,6 @@ impl TuningFile {
     }
 }
 
-/// The tuning of a device.
 #[derive(Debug, Clone, Default)]
 pub struct Tuning {
     launches: internal::Tuning,
@@ -91,16 +82,12 @@ pub struct Tuning {
 }
 
 impl Tuning {
-    /// Returns a tuning that has [`Choice::generic`] for everything.
     pub fn generic() -> Self {
         Self::default()
     }
 
     /// Returns a tuning with one choice for everything. If the device or the PTX has no bulk kernel,
     /// grid kernels run instead.
-    ///
-    /// # Errors
-    /// [`Error::Mismatch`] for a choice that no kernel supports.
     pub fn fixed(choice: Choice) -> Result<Self> {
         Ok(Self { launches: internal::Tuning::fixed(choice)?, warning: None })
     }
@@ -112,8 +99,8 @@ impl Tuning {
         Self::with_file(path.as_deref(), info)
     }
 
-    /// Returns the tuning of a file, if given; without one, or if it cannot be used, the built-in
-    /// tuning. In the latter case [`warning`](Self::warning) gives the reason.
+    /// Returns the tuning of a file, if given. Otherwise, or if the file cannot be used, returns the
+    /// built-in tuning; [`warning`](Self::warning) then gives the reason.
     pub fn with_file(path: Option<&Path>, info: &DeviceInfo) -> Self {
         match path.map(|path| Self::read(path, info)) {
             Some(Ok(tuning)) => tuning,
@@ -125,11 +112,7 @@ impl Tuning {
         }
     }
 
-    /// Reads a tuning file.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`] if it cannot be read, contains invalid values, or was measured on another
-    /// device.
+    /// Reads a tuning file. Fails if it contains invalid values or was measured on another device.
     pub fn read(path: &Path, info: &DeviceInfo) -> Result<Self> {
         let refused = |reason: String| Error::BadInput {
             path: path.to_owned(),
@@ -141,7 +124,7 @@ impl Tuning {
         Ok(Self::from(&file))
     }
 
-    /// Returns the built-in tuning; generic for the simulator, where nothing was measured.
+    /// Returns the built-in tuning; for the simulator, where nothing was measured, the generic one.
     fn built_in(info: &DeviceInfo) -> Self {
         let launches = match info.kind {
             Kind::Cuda => internal::Tuning::built_in(info.arch),
@@ -154,12 +137,11 @@ impl Tuning {
         &self.launches
     }
 
-    /// Returns why a named file was not used.
+    /// Returns the reason why a named file was not used.
     pub fn warning(&self) -> Option<&str> {
         self.warning.as_deref()
     }
 
-    /// Returns the choice for an input of `bytes` bytes.
     pub fn choice(&self, op: Op, dtype: Dtype, bytes: u64, info: &DeviceInfo) -> Choice {
         self.launches.choice(op.library(), dtype, bytes, info.arch)
     }
@@ -218,7 +200,6 @@ mod tests {
         let warning = tuning.warning().expect(to).to_owned();
         assert!(warning.contains("tuning.json") && warning.contains("built-in"), "{warning}");
         assert_eq!(warning.lines().count(), 1, "{warning}");
-        // None of the file's choices are used.
         let choice = tuning.choice(Op::Sum, Dtype::F32, 1 << 20, &testing_info());
         assert_eq!(choice, Choice::generic(1 << 20, testing_info().arch));
         warning
@@ -242,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_or_cannot_be_is_left_out_with_a_warning() {
+    fn invalid_tuning_files_are_ignored_with_a_warning() {
         let says = |from: &str, to: &str, part: &str| {
             let warning = warning(from, to);
             assert!(warning.contains(part), "{from} -> {to}: {warning}");
@@ -275,7 +256,7 @@ mod tests {
         says("\"f32\"", "\"i24\"", "unknown variant `i24`");
         let mut twice = example();
         twice.tables.push(twice.tables[0].clone());
-        assert!(TuningFile::parse(&json(&twice)).unwrap_err().contains("sum of f32 is there twice"));
+        assert!(TuningFile::parse(&json(&twice)).unwrap_err().contains("sum of f32 has two tables"));
         let mut none = example();
         none.tables[0].brackets.clear();
         assert!(TuningFile::parse(&json(&none)).unwrap_err().contains("no brackets"));
@@ -283,7 +264,7 @@ mod tests {
         assert!(absent.warning().unwrap().contains("/no/such/file.json"));
     }
 
-    /// The library has its own code to read these files.
+    /// Compares with the choices of the library, which has its own parser for tuning files.
     #[test]
     fn the_librarys_choices_are_those_of_its_files() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../warpfold/tuning");

@@ -11,7 +11,7 @@ enum Wanted {
     Greatest,
 }
 
-/// Returns the extreme of the first `n` elements, at least one, or its index.
+/// Returns the extreme of the first `n` elements, or its index. There must be at least one element.
 pub(super) fn extreme(op: Op, data: &Data, n: usize) -> Expected {
     let wanted = match op {
         Op::Min | Op::ArgMin => Wanted::Least,
@@ -36,8 +36,8 @@ fn is_nan<T: PartialOrd>(x: &T) -> bool {
     x.partial_cmp(x).is_none()
 }
 
-/// Returns whether an element replaces an earlier one, as in NumPy, where NaN is more extreme than any
-/// number and the zeros are equal.
+/// Returns whether an element replaces an earlier one. As in NumPy, NaN is more extreme than any number,
+/// and the two zeros are equal.
 fn beats<T: PartialOrd>(wanted: Wanted, x: T, held: T) -> bool {
     match wanted {
         _ if is_nan(&held) => false,
@@ -46,7 +46,7 @@ fn beats<T: PartialOrd>(wanted: Wanted, x: T, held: T) -> bool {
     }
 }
 
-/// Returns the index of the first extreme element. There must be an element.
+/// Returns the index of the first extreme element. There must be at least one element.
 fn first_extreme<T: Scalar + PartialOrd>(wanted: Wanted, values: &[T]) -> usize {
     let piece = |(number, piece): (usize, &[T])| {
         let mut held = (piece[0], 0);
@@ -57,7 +57,7 @@ fn first_extreme<T: Scalar + PartialOrd>(wanted: Wanted, values: &[T]) -> usize 
         }
         (held.0, number * PIECE + held.1)
     };
-    // Keeps the left element unless the other is more extreme, so that the first index wins.
+    // Keeps the left element unless the right one is more extreme, so that the first index wins.
     let later = |a: (T, usize), b: (T, usize)| if beats(wanted, b.0, a.0) { b } else { a };
     let pieces: Vec<(T, usize)> = values.par_chunks(PIECE).enumerate().map(piece).collect();
     pieces.into_iter().reduce(later).expect("there is an element").1

@@ -1,28 +1,22 @@
-//! Elements whose last one has a detectable effect on the result.
+//! Markers: a last element that changes the result detectably.
 
 use super::{Answer, Expected, rounding::ErrorUnit, sums};
 use crate::{
     Buffer, Data, Dtype, Op, Result, Value,
-    drawn::{TURNS, largest_ordinary, marker},
+    test_data::{TURNS, largest_ordinary, marker},
 };
 
 impl Expected {
     /// Replaces the last of the first `n` [drawn](Data::drawn) elements by a marker for an operation,
     /// and returns the expected result. Wrong kernels are then detected: see [`planted`](Self::planted).
-    ///
-    /// # Errors
-    /// Those of [`of`](Self::of).
-    ///
-    /// # Panics
-    /// Panics if there are fewer than `n` elements.
     pub fn mark(op: Op, data: &mut Data, n: usize) -> Result<Self> {
         for turn in 0..TURNS {
             if n > 0 {
                 data.set(n - 1, marker(op, data.dtype(), n as u64, turn));
             }
             let expected = Self::of_first(op, data, n)?.drawn();
-            // A sum of integers may by chance equal the result of a wrong kernel: no two turns give the
-            // same sum, and there are more turns than such kernels.
+            // A sum of integers may by chance equal the result of a wrong kernel: then try the next
+            // marker. Each turn's marker gives another sum, and there are more turns than wrong results.
             if n == 0 || expected.error_unit.is_some() || expected.blind_to(0).is_none() {
                 return Ok(expected);
             }
@@ -30,9 +24,10 @@ impl Expected {
         unreachable!("of {TURNS} sums at most five are what a wrong kernel gives")
     }
 
-    /// Returns expected results that enclose those of any `n` drawn and marked elements, with the
-    /// largest possible bound: a statement on sizes that does not require the elements. Empty for sums
-    /// of integers, whose marker depends on the result.
+    /// Returns the expected results for the smallest and the largest sum that `n` drawn and marked
+    /// elements can have, with the largest possible error bound; for other operations, the only possible
+    /// result. Returns none for sums of integers, whose marker depends on the sum. Tests use them for
+    /// sizes too large to generate.
     #[doc(hidden)]
     pub fn extremes_of_marked(op: Op, dtype: Dtype, n: u64) -> Vec<Self> {
         let marker = marker(op, dtype, n, 0);
@@ -52,8 +47,8 @@ impl Expected {
     }
 }
 
-/// Returns the expected sum of floats, from the ordinary elements' sum, the marker, and the largest sum
-/// that ordinary elements can have.
+/// Returns the expected sum of floats, from the ordinary elements' sum, the marker, and the largest
+/// possible sum of ordinary elements.
 fn float_sum(op: Op, dtype: Dtype, n: u64, (rest, marker, most): (f64, f64, f64)) -> Expected {
     let precision = if dtype == Dtype::F64 { sums::DOUBLE } else { sums::SINGLE };
     let answer = |exact| Answer { value: (precision.round)(exact), exact };
@@ -64,14 +59,8 @@ fn float_sum(op: Op, dtype: Dtype, n: u64, (rest, marker, most): (f64, f64, f64)
 }
 
 /// Marks the last of the first `n` elements for an operation, on the host and in the buffer with the
-/// same contents, calls `work` with the expected result and the buffer's elements, and restores the
-/// element.
-///
-/// # Errors
-/// Those of [`Expected::mark`] and [`Buffer::set`], and those of `work`, after which the marker remains.
-///
-/// # Panics
-/// Panics if there are fewer than `n` elements.
+/// same contents; calls `work` with the expected result and the buffer's first `n` elements; then
+/// restores the element. If `work` fails, the marker remains.
 pub fn marked<T, E: From<crate::Error>>(
     (op, n): (Op, u64),
     data: &mut Data,

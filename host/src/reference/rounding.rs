@@ -7,14 +7,14 @@
 //! - *In the worst case*, where all δ have the same sign, γ = d·u / (1 - d·u), for d·u < 1 (Higham,
 //!   *Accuracy and Stability of Numerical Algorithms*, 2nd edition, section 4.2).
 //! - *For elements drawn at random*, whose δ are mean-independent of each other with mean 0, γ =
-//!   exp(λ·√d·u + d·u²/(1 - u)) - 1, which is λ·√d·u but for higher orders (Higham and Mary, *A New
-//!   Approach to Probabilistic Rounding Error Analysis*, SIAM J. Sci. Comput. 41, 2019). A
-//!   computed sum is a martingale over the additions, with steps of at most u times the partial sums sₖ,
-//!   so that Azuma's inequality gives |error| ≤ λ·u·√(Σsₖ²) to first order; and Σsₖ² ≤ max|sₖ| · Σ|sₖ| ≤
+//!   exp(λ·√d·u + d·u²/(1 - u)) - 1, which is λ·√d·u up to higher-order terms (Higham and Mary, *A New
+//!   Approach to Probabilistic Rounding Error Analysis*, SIAM J. Sci. Comput. 41, 2019). A computed sum
+//!   is a martingale over the additions, with steps of at most u times the partial sums sₖ, so that
+//!   Azuma's inequality gives |error| ≤ λ·u·√(Σsₖ²) to first order; and Σsₖ² ≤ max|sₖ| · Σ|sₖ| ≤
 //!   d·(Σ|x|)², because Σ|sₖ| counts each |x| at most d times (Hallman and Ipsen, *Precision-aware
 //!   Deterministic and Probabilistic Error Bounds for Floating Point Summation*, Numer. Math. 155, 2023,
-//!   for any tree). A correct kernel exceeds the bound with a probability of at most 2·exp(-λ²/2),
-//!   whatever n.
+//!   for any tree). A correct kernel exceeds the bound with a probability of at most 2·exp(-λ²/2), for
+//!   any n.
 //!
 //! The second bound holds while elements are not absorbed: at d·u = 1 a chain of additions is so long
 //! that the last place of its sum is as large as an element, and from there on all errors have the same
@@ -23,7 +23,6 @@
 /// λ: a correct result exceeds the bound with a probability of at most 2·exp(-λ²/2) = 2.6·10⁻¹⁴.
 pub const DEVIATIONS: f64 = 8.0;
 
-/// The data to bound the error of a float sum.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ErrorUnit {
     /// The unit roundoff; 0 if every order of additions is exact.
@@ -43,13 +42,13 @@ impl ErrorUnit {
     }
 }
 
-/// Returns γ in the worst case.
+/// Returns the worst-case [γ](self): `depth` · u / (1 - `depth` · u), where u is the roundoff.
 pub fn worst_growth(depth: u64, roundoff: f64) -> f64 {
     let growth = depth as f64 * roundoff;
     if growth >= 1.0 { f64::INFINITY } else { growth / (1.0 - growth) }
 }
 
-/// Returns γ for elements drawn at random.
+/// Returns [γ](self) for elements drawn at random.
 pub fn probabilistic_growth(depth: u64, roundoff: f64) -> f64 {
     let depth = depth as f64;
     if depth * roundoff > 1.0 {

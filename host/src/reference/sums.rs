@@ -6,17 +6,15 @@ use rayon::prelude::*;
 use super::{Answer, Expected, PIECE, rounding::ErrorUnit};
 use crate::{Data, Op, Value};
 
-/// The properties of the type that floats are accumulated in.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Precision {
     pub(super) roundoff: f64,
-    /// The smallest positive number: the error bound of a product that underflows.
+    /// The smallest positive number, which bounds the error of a product that underflows.
     pub(super) smallest: f64,
-    /// Rounds a sum to the type.
     pub(super) round: fn(f64) -> Value,
 }
 
-/// Single precision, in which half-precision types are accumulated too.
+/// Single precision, which also accumulates half-precision elements.
 pub(super) const SINGLE: Precision = Precision {
     roundoff: f32::EPSILON as f64 / 2.0,
     smallest: f32::from_bits(1) as f64,
@@ -60,7 +58,6 @@ where
     Expected::exactly(op, values.len(), value(rest.wrapping_add(&term(last))), Some(value(rest)))
 }
 
-/// A sum with its accumulated rounding error.
 #[derive(Debug, Clone, Copy)]
 struct Compensated {
     sum: f64,
@@ -86,13 +83,13 @@ impl Compensated {
     }
 
     fn of(op: Op, x: f64) -> Self {
-        // A square's rounding error is exact by a fused multiply-add: x² = square + error.
+        // A fused multiply-add gives a square's rounding error exactly: x² = square + error.
         let (sum, lost) =
             if op == Op::SumOfSquares { (x * x, x.mul_add(x, -(x * x))) } else { (x, 0.0) };
         Self { sum, lost, absolute: sum.abs(), integers: sum.fract() == 0.0 && lost == 0.0 }
     }
 
-    /// After an overflow or an infinity the compensation is NaN: then the plain sum is the result.
+    /// After an overflow or an infinity the compensation is NaN, and the plain sum is the result.
     fn answer(self, precision: Precision) -> Answer {
         let exact = if self.sum.is_finite() { self.sum + self.lost } else { self.sum };
         Answer { value: (precision.round)(exact), exact }

@@ -17,7 +17,7 @@ fn integers_wrap_around() {
 }
 
 #[test]
-fn the_first_elements_have_an_answer_too() {
+fn prefixes_of_the_elements_are_reduced() {
     let data = Data::I8(vec![3, -1, 3, -1, 7]);
     let of = |op, n| Expected::of_first(op, &data, n).unwrap().value.to_f64();
     assert_eq!(
@@ -45,7 +45,7 @@ fn compensation_keeps_what_a_plain_sum_loses() {
 }
 
 #[test]
-fn nothing_has_a_sum_but_no_minimum() {
+fn empty_input_has_a_sum_but_no_minimum() {
     let none = Data::F32(Vec::new());
     assert_eq!(Expected::of(Op::Sum, &none).unwrap().value, Value::F32(0.0));
     assert!(matches!(
@@ -55,7 +55,7 @@ fn nothing_has_a_sum_but_no_minimum() {
 }
 
 #[test]
-fn nan_wins_and_must_come_out() {
+fn nan_propagates_and_only_nan_passes() {
     let expected = Expected::of(Op::Min, &Data::F32(vec![1.0, f32::NAN, -1.0])).unwrap();
     assert!(expected.check(Value::F32(f32::NAN), 1).ok);
     assert!(!expected.check(Value::F32(-1.0), 1).ok);
@@ -64,7 +64,7 @@ fn nan_wins_and_must_come_out() {
 }
 
 #[test]
-fn infinity_must_come_out_too() {
+fn infinite_sum_accepts_only_infinity() {
     let expected = sum(vec![f32::INFINITY, 1.0]);
     assert!(expected.check(Value::F32(f32::INFINITY), 4).ok);
     assert!(!expected.check(Value::F32(f32::MAX), 4).ok);
@@ -93,7 +93,7 @@ fn doubles(data: &Data) -> Vec<f64> {
 }
 
 #[test]
-fn every_operation_of_every_type_is_that_of_a_loop() {
+fn every_operation_and_type_matches_a_loop() {
     for &dtype in Dtype::ALL {
         for (n, bound) in [(1, 10), (2, 2), (257, 3), (1000, 10)] {
             // Small integers, which fit any type and have many ties.
@@ -121,7 +121,7 @@ fn every_operation_of_every_type_is_that_of_a_loop() {
 
 #[test]
 fn random_elements_are_reduced_as_by_a_loop() {
-    // Several pieces, with a partial last one.
+    // Several pieces. The last one is partial.
     let n = 3 * PIECE + 17;
     for &dtype in Dtype::ALL {
         let data = Data::random(dtype, n, 3);
@@ -220,7 +220,7 @@ fn a_square_may_underflow() {
 
 #[test]
 fn squares_that_only_look_whole_may_be_rounded() {
-    // A root that is no integer, but whose square rounds to one.
+    // A non-integer root whose square rounds to an integer.
     let root = |k: u32| (f64::from(k), f64::from(k).sqrt());
     let rounded = |(square, x): &(f64, f64)| x * x == *square && x.fract() != 0.0;
     let (square, x) = (2..100).map(root).find(rounded).expect("17 is one");
@@ -259,7 +259,7 @@ fn the_first_extreme_and_the_first_nan_have_the_index() {
             }
         }
     }
-    // In another piece than the first.
+    // These indices are outside the first piece.
     let mut values = vec![0.0_f32; 5 * PIECE];
     for index in [2 * PIECE + 5, 4 * PIECE] {
         values[index] = -1.0;
@@ -287,8 +287,8 @@ fn an_index_is_equal_or_wrong() {
 
 #[test]
 fn pieces_are_compensated_as_one_sum() {
-    // 1e16 in one piece and its negative in another; a double cannot add the elements between them to
-    // it.
+    // 1e16 is in one piece and its negative in another. A double cannot add the elements between them to
+    // 1e16.
     let mut values = vec![0.25; 4 * PIECE];
     (values[0], values[3 * PIECE]) = (1e16, -1e16);
     let expected = Expected::of(Op::Sum, &Data::F64(values)).unwrap();
@@ -307,7 +307,7 @@ fn a_float_may_be_off_by_rounding_and_no_more() {
 #[test]
 fn integers_are_equal_or_wrong() {
     let expected = Expected::of(Op::Sum, &Data::I64(vec![i64::MAX])).unwrap();
-    // These are equal as doubles.
+    // `i64::MAX` and `i64::MAX - 1` are equal as doubles.
     assert!(!expected.check(Value::I64(i64::MAX - 1), 1).ok);
 }
 
@@ -320,20 +320,20 @@ fn the_bound_for_drawn_elements_is_never_wider_than_the_worst_case() {
             let unit = ErrorUnit { roundoff, absolute_sum: 3.0, underflow: 0.0 };
             let (drawn, worst) = (unit.bound(depth, true), unit.bound(depth, false));
             assert!(drawn <= worst, "{depth}: {drawn} {worst}");
-            // With few additions the worst case is the smaller one.
+            // With few additions the worst case is the smaller bound.
             let few = depth < 64 || drawn.is_infinite();
             assert!(depth == 64 || (drawn == worst) == few, "{depth}: {drawn} {worst}");
         }
     }
     let single = |depth| probabilistic_growth(depth, 2.0_f64.powi(-24));
-    // 8 · 2¹² · 2⁻²⁴ at 2²⁴ additions, and higher orders; there is no bound beyond.
+    // 8 · 2¹² · 2⁻²⁴ at 2²⁴ additions, plus higher-order terms. More additions have no bound.
     assert!((0.001953..0.001956).contains(&single(1 << 24)), "{}", single(1 << 24));
     assert!(single((1 << 24) + 1).is_infinite());
 }
 
 #[test]
 fn infinity_is_never_within_a_bound() {
-    // At such a depth there is no bound, whether elements were drawn or not.
+    // At this depth there is no bound, whether or not the elements were drawn.
     let data = Data::F32(vec![0.1; 1000]);
     for expected in
         [Expected::of(Op::Sum, &data).unwrap(), Expected::of(Op::Sum, &data).unwrap().drawn()]
@@ -345,9 +345,9 @@ fn infinity_is_never_within_a_bound() {
     }
 }
 
-/// An ineffective check is an error of the suite for drawn elements, but not for others.
+/// For elements that the suite draws, a check that cannot detect wrong kernels is an error.
 #[test]
-fn a_check_that_cannot_tell_is_an_error_of_the_suite() {
+fn judge_fails_if_a_planted_result_would_pass() {
     let data = Data::F32(vec![0.25; 1 << 16].into_iter().chain([0.1]).collect());
     let expected = Expected::of(Op::Sum, &data).unwrap();
     let depth = 1 << 20;
@@ -357,13 +357,13 @@ fn a_check_that_cannot_tell_is_an_error_of_the_suite() {
     assert!(matches!(error, Error::Blind { .. }), "{error}");
     let message = error.to_string();
     assert!(message.contains("drops the last element") && message.lines().count() == 1, "{message}");
-    // At a depth with an effective check, both are judged.
+    // With fewer additions the allowed error is small enough to detect the dropped element.
     assert!(expected.drawn().judge(expected.value, 16).unwrap().ok);
 }
 
 #[test]
-fn a_dropped_element_is_refused_with_room_for_the_kernels_own_errors() {
-    // The last element is 1.5 times the allowed error: less than the required 2 times.
+fn dropped_element_must_exceed_twice_the_allowed_error() {
+    // The last element is 1.5 times the allowed error; 2 times are required.
     let mut values = vec![0.1_f32; 1000];
     let allowed =
         Expected::of(Op::Sum, &Data::F32(values.clone())).unwrap().check(Value::F32(0.0), 60).allowed;
@@ -411,7 +411,8 @@ fn a_marker_avoids_the_sums_of_planted_kernels() {
     let poison = |byte| i32::from_ne_bytes([byte; 4]);
     for avoided in POISONS.map(poison).into_iter().chain([i32::MIN, i32::MAX]) {
         for turn in 0..3 {
-            // Several of the first sums must be avoided: this one, and for the ends also its neighbour.
+            // The marker of this turn gives the sum `avoided`, which `mark` must not accept. If
+            // `avoided` is an end of the type, the marker of a neighbouring turn gives the other end.
             let mut data = Data::I32(vec![avoided.wrapping_sub(1 + turn), 0]);
             let expected = Expected::mark(Op::Sum, &mut data, 2).unwrap();
             assert_ne!(expected.value, Value::I32(avoided));
@@ -420,7 +421,7 @@ fn a_marker_avoids_the_sums_of_planted_kernels() {
     }
 }
 
-/// The closed form for any size must hold for sizes that can be generated.
+/// Compares [`Expected::extremes_of_marked`], a closed form for any size, with generated elements.
 #[test]
 fn the_closed_form_holds_of_real_elements() {
     for dtype in FLOATS {
@@ -454,7 +455,7 @@ fn the_closed_form_holds_of_real_elements() {
 /// Prints the largest fraction of the allowed error that correct kernels reach, over three seeds. A
 /// single accumulator over all elements is the deepest possible chain.
 #[test]
-fn a_right_sum_is_well_inside_the_bound_up_to_two_to_the_24th() {
+fn serial_sums_stay_within_a_quarter_of_the_bound() {
     let mut worst = 0.0_f64;
     for seed in 1..=3 {
         for exponent in 10..=24 {
@@ -490,7 +491,7 @@ fn a_sum_in_32_bits_is_right_when_it_is_the_lower_half() {
     assert!(agrees(&negative, Value::I32(i32::MAX)) && !agrees(&negative, Value::I32(i32::MIN)));
     assert!(agrees(&negative, Value::I64(i64::from(i32::MIN) - 1)));
     assert_eq!(negative.of_type(Dtype::I32).value, Value::I32(i32::MAX));
-    // The results of wrong kernels have the result's type too.
+    // The results of wrong kernels are converted to the same type.
     let planted = |dtype| negative.of_type(dtype).planted()[0].value.dtype();
     assert_eq!((planted(Dtype::I32), planted(Dtype::I64)), (Dtype::I32, Dtype::I64));
     // An index must be equal, not only in its low bits.
