@@ -1,5 +1,4 @@
-//! What the driver costs beside the simulation itself: the same launches and copies by it and by
-//! `Gpu` alone.
+//! Overhead of the simulated driver: the same launches and copies through it, and by `Gpu` directly.
 
 use std::ffi::{CString, c_void};
 use std::hint::black_box;
@@ -10,7 +9,7 @@ use warpfold_driver::sys::*;
 use warpfold_sim::{Args, Config, Gpu, Launch, Module};
 use warpfold_sim_driver::driver;
 
-/// A launch of nothing, and a sum of words by blocks that go through them in strides.
+/// An empty kernel, and a grid-stride sum of words.
 const KERNELS: &str = ".version 7.8
 .target sm_80
 .address_size 64
@@ -28,10 +27,9 @@ L:  mul.wide.u32 %rd2, %r0, 4; add.u64 %rd2, %rd2, %rd0; ld.global.u32 %r5, [%rd
 const BYTES: usize = 4 << 20;
 const LAUNCHES: u32 = 10_000;
 
-/// Calls a function of the driver that must succeed.
 macro_rules! ok {
     ($name:ident($($argument:expr),*)) => {
-        // SAFETY: the calls get what the interface asks for.
+        // SAFETY: the arguments meet the contract of the driver's function.
         assert_eq!(unsafe { (driver().api().$name)($($argument),*) }, 0, stringify!($name))
     };
 }
@@ -75,7 +73,6 @@ impl Sim {
     }
 }
 
-/// The same by the simulator alone.
 struct Alone {
     gpu: Gpu,
     module: Module,

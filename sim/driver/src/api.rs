@@ -1,4 +1,4 @@
-//! The exported functions, generated from the driver's table.
+//! The exported functions, generated from [`for_each_function`].
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -10,8 +10,8 @@ use crate::call;
 use crate::ffi::FromC;
 use crate::functions;
 
-/// Generates for each row of the table the C function, which calls the function of the same name in
-/// [`functions`]. An argument whose type does not match that function's does not compile.
+/// Generates the C functions of [`for_each_function`]. Each calls its namesake in [`functions`];
+/// argument types that [`FromC`] cannot convert do not compile.
 macro_rules! export {
     ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?);)*) => {
         #[allow(non_snake_case)]
@@ -22,8 +22,8 @@ macro_rules! export {
                 pub(super) unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
                     const EARLY: bool = call::is_early(stringify!($name));
                     call::enter(stringify!($name), EARLY, || {
-                        // SAFETY: the caller keeps the contract of the driver's function, which is that
-                        // of `from_c` for each argument.
+                        // SAFETY: the caller keeps the contract of the driver's function, which implies
+                        // that of `from_c` for each argument.
                         functions::$name($(unsafe { FromC::<$kind>::from_c($argument) }?),*)
                     })
                 }

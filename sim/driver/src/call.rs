@@ -1,4 +1,4 @@
-//! The common path of every call: the log, injected faults, panics.
+//! The common path of all driver calls, which counts them, injects faults and catches panics.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -16,17 +16,16 @@ use crate::log;
 use crate::world;
 
 thread_local! {
-    /// Detail of the last call that failed on this thread.
     static DETAIL: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
     /// Set while this thread runs a host function of a stream, which must not call the driver.
     static IN_HOST_FUNCTION: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a driver function and returns its code. Panics do not unwind out of it.
+/// Runs a driver function and returns its code. A panic does not unwind into the caller.
 ///
-/// `early` functions may be called before `cuInit`.
+/// `early` is set for functions that may be called before `cuInit`.
 ///
-/// This is instantiated for each function; the common parts are in `admit` and `conclude`.
+/// `admit` and `conclude` are separate because they are not generic, and so are compiled only once.
 pub(crate) fn enter(name: &'static str, early: bool, body: impl FnOnce() -> Outcome) -> c_int {
     let _inside = world::Inside::new();
     conclude(
@@ -38,15 +37,16 @@ pub(crate) fn enter(name: &'static str, early: bool, body: impl FnOnce() -> Outc
     )
 }
 
-/// Counts a call, and returns an error if it is not allowed now.
+/// Counts a call, and returns an error if the call is not allowed now.
 fn admit(name: &'static str, early: bool) -> Outcome {
-    // Texts and addresses of functions need neither locks nor threads.
+    // Functions allowed before `cuInit` use neither locks nor threads, so they work in a forked child.
     if !early || name == "cuInit" {
         check_process()?;
     }
     log::count(name);
     if IN_HOST_FUNCTION.get() {
-        let detail = format!("{name} was called by a host function of a stream");
+        let detail =
+            format!("{name} was called by a host function of a stream, which must not call the driver");
         return fail_with(CUDA_ERROR_NOT_PERMITTED, detail);
     }
     inject::strike(name)?;
@@ -60,22 +60,23 @@ fn conclude(name: &'static str, carried_out: std::thread::Result<Outcome>) -> c_
             if let Some(detail) = failure.detail.as_ref().filter(|_| tells()) {
                 tell(name, detail);
             }
-            // The thread-local is gone when the thread ends.
+            // In destructors of a thread, the thread-local may already be destroyed.
             let _kept = DETAIL.try_with(|detail| *detail.borrow_mut() = failure.detail);
             failure.code
         }
     }
 }
 
-/// The process that called the driver first, which has its threads and can unlock its locks.
+/// The process that called the driver first. A forked child lacks that process's threads, and cannot
+/// release locks that they held.
 static PROCESS: ForkGuard = ForkGuard::new();
 
 pub(crate) fn is_own_process() -> bool {
     PROCESS.is_same_process()
 }
 
-/// Fails in a forked child of the process that called the driver first, as NVIDIA's driver does: the
-/// child has no thread that runs work, and a lock that another thread held stays locked.
+/// Fails in a process forked after `cuInit`, as NVIDIA's driver does: the child has no thread that runs
+/// work, and a lock that another thread held stays locked.
 fn check_process() -> Outcome {
     if is_own_process() {
         return Ok(());
@@ -86,7 +87,7 @@ fn check_process() -> Outcome {
     )
 }
 
-/// Environment variable that prints each failure on stderr; the program itself only sees codes.
+/// Environment variable that makes failures print their detail on stderr, as programs only get codes.
 const TELL_VARIABLE: &str = "WARPFOLD_SIM_TELL";
 
 fn tells() -> bool {
@@ -94,13 +95,13 @@ fn tells() -> bool {
     *TELLS.get_or_init(|| env::var_os(TELL_VARIABLE).is_some_and(|value| value == "1"))
 }
 
-/// Writes a line to standard error; it is lost if that is closed or full.
+/// Writes a line to standard error. The line is lost if standard error is closed or full.
 pub(crate) fn say(line: &str) {
     let _lost = writeln!(io::stderr(), "{line}");
 }
 
-/// Prints the detail of a failure unless it was printed last: in a lost context every call fails with
-/// the same one.
+/// Prints the detail of a failure, unless the last printed one was the same: in a lost context every
+/// call fails with the same detail.
 fn tell(name: &str, detail: &Arc<str>) {
     static LAST: Mutex<Option<Arc<str>>> = Mutex::new(None);
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
@@ -114,7 +115,6 @@ pub(crate) fn detail() -> Option<String> {
     DETAIL.try_with(|detail| detail.borrow().as_deref().map(str::to_owned)).ok().flatten()
 }
 
-/// Runs a function of the program, which must not call the driver.
 pub(crate) fn as_host_function<T>(run: impl FnOnce() -> T) -> T {
     struct Reset(bool);
     impl Drop for Reset {
@@ -126,7 +126,6 @@ pub(crate) fn as_host_function<T>(run: impl FnOnce() -> T) -> T {
     run()
 }
 
-/// Returns the failure for a panic, which is a bug of the simulator.
 pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Failure {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");

@@ -1,4 +1,4 @@
-//! Hazard checks of contexts.
+//! A watcher that checks the work of a context for hazards.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use warpfold_sim::{Error, Fault, Hazards, Stats};
 
 use crate::watch::{SimLaunch, Watcher};
 
-/// A [`Watcher`] that looks for hazards in all work, and collects the faults that end launches.
+/// A [`Watcher`] that detects hazards in all work, and collects the faults that end launches.
 ///
 /// The launches must run on one host thread: see [`Hazards`].
 #[derive(Default)]
@@ -26,13 +26,13 @@ impl fmt::Debug for Checks {
 }
 
 impl Checks {
-    /// Creates checks by `hazards`, which knows of no memory yet.
+    /// Creates checks with a new hazard detector, which has not observed any memory yet.
     #[must_use]
     pub fn new(hazards: Hazards) -> Self {
         Self { hazards, ..Self::default() }
     }
 
-    /// Adds a function that is called after each launch and after each copy that the host reads.
+    /// Sets a function that is called after each launch, and each time the host gets a result.
     #[must_use]
     pub fn telling(mut self, after: impl Fn(&Self) + Send + Sync + 'static) -> Self {
         self.after = Some(Box::new(after));

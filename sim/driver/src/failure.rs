@@ -39,7 +39,7 @@ impl From<Error> for Failure {
         let code = match &error {
             Error::Fault(fault) => code_of(&fault.kind),
             Error::UnknownEntry { .. } => CUDA_ERROR_NOT_FOUND,
-            // A GPU's driver returns this for the whole text, when it is loaded.
+            // A GPU's driver rejects the whole module with this code when it is loaded.
             Error::BrokenEntry { .. } => CUDA_ERROR_INVALID_PTX,
             Error::InvalidLaunch { what, .. } if what.starts_with("cluster") => {
                 CUDA_ERROR_INVALID_CLUSTER_SIZE
@@ -52,7 +52,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// Returns the failure of work that was accepted: each of its codes loses the context.
+/// Converts an error of running work to a failure after which the context is lost.
 pub(crate) fn while_running(error: Error) -> Failure {
     let code = match &error {
         Error::Fault(fault) => code_of(&fault.kind),
@@ -78,7 +78,7 @@ fn code_of(kind: &FaultKind) -> c_int {
         FaultKind::NoFunction { .. } => CUDA_ERROR_INVALID_PC,
         FaultKind::CallDepth(_) => CUDA_ERROR_HARDWARE_STACK_ERROR,
         FaultKind::Assertion => CUDA_ERROR_ASSERT,
-        // On a GPU these hang until the process is ended.
+        // On a GPU, kernels with these faults hang until the process is ended.
         FaultKind::StepLimit { .. }
         | FaultKind::ThreadStepLimit { .. }
         | FaultKind::TimeLimit { .. }

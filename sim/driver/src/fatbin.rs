@@ -13,22 +13,20 @@ pub const NEWEST_TARGET: u32 = 90;
 pub const MAGIC: [u8; 4] = [0x50, 0xed, 0x55, 0xba];
 pub(crate) const HEAD_BYTES: usize = 16;
 
-/// Bytes of a part's header that are read.
 const PART_HEAD_BYTES: usize = 64;
 
 /// Maximum bytes of a fat binary.
 pub const MOST_BYTES: usize = 1 << 30;
 /// Maximum bytes of PTX in a part: more than the simulator parses.
 const MOST_TEXT: u64 = 65 << 20;
-/// Maximum compression ratio, that of LZ4. A higher one is not the output of a compiler but made to
-/// exhaust memory.
+/// Maximum compression ratio, which is LZ4's. Data with a higher ratio was made to exhaust memory.
 const MOST_RATIO: u64 = 255;
 const MOST_NAMED: usize = 8;
 
-/// Kinds of parts.
+/// Values of [`Part::kind`].
 const PTX: u16 = 1;
 const MACHINE_CODE: u16 = 2;
-/// Flags of a part that name its compression.
+/// Bits of [`Part::flags`].
 const BY_LZ4: u64 = 0x2000;
 const BY_ZSTD: u64 = 0x8000;
 
@@ -38,7 +36,7 @@ const BY_ZSTD: u64 = 0x8000;
 pub enum FatError {
     /// The fat binary is truncated or corrupt.
     Corrupt,
-    /// It has no PTX for the device.
+    /// The fat binary has no PTX for the device.
     NoPtx {
         /// The contents found, what is allowed, and what to do.
         reason: String,
@@ -56,7 +54,6 @@ impl fmt::Display for FatError {
 
 impl error::Error for FatError {}
 
-/// Returns the bytes of the fat binary with this header.
 pub(crate) fn bytes(head: [u8; HEAD_BYTES]) -> Option<usize> {
     let parts = usize::try_from(u64::from_le_bytes(number(&head, 8)?)).ok()?;
     let head_bytes = usize::from(u16::from_le_bytes(number(&head, 6)?));
@@ -64,7 +61,7 @@ pub(crate) fn bytes(head: [u8; HEAD_BYTES]) -> Option<usize> {
     (HEAD_BYTES..=MOST_BYTES).contains(&all).then_some(all)
 }
 
-/// Returns the consecutive fat binaries of a section of a program, up to the first bytes that are none.
+/// Returns the consecutive fat binaries of a program's section, up to the first bytes of another kind.
 pub fn each(mut section: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         // Fat binaries may be separated by zeros.
@@ -77,7 +74,7 @@ pub fn each(mut section: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Returns whether a fat binary has no parts, like one that links others.
+/// Returns whether a fat binary has no parts. Linking device code produces such fat binaries.
 pub fn is_empty(image: &[u8]) -> bool {
     image.len() <= HEAD_BYTES
 }
@@ -87,7 +84,6 @@ struct Part<'a> {
     /// Target compute capability: ten times the major number plus the minor one.
     arch: u32,
     flags: u64,
-    /// The bytes as stored, compressed or not.
     stored: &'a [u8],
     /// Bytes after decompression.
     whole: u64,
@@ -97,7 +93,7 @@ struct Part<'a> {
 /// major number of its compute capability plus the minor one.
 ///
 /// # Errors
-/// [`FatError`].
+/// Returns a [`FatError`] if the image is corrupt or has no such PTX.
 pub fn ptx(image: &[u8], newest: u32) -> Result<String, FatError> {
     let parts = parts(image).ok_or(FatError::Corrupt)?;
     let of = |kind: u16| parts.iter().filter(move |part| part.kind == kind);
@@ -206,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_ptx_that_the_device_runs_is_taken() {
+    fn newest_runnable_ptx_is_selected() {
         let of = |arch: u32| part(1, arch, 0, format!("PTX {arch}").as_bytes(), 0);
         let fat = fat(&[of(75), part(2, 80, 0, b"\x7fELF", 0), of(90), of(86), of(100)]);
         assert_eq!(ptx(&fat, 90).unwrap(), "PTX 90");
@@ -219,18 +215,17 @@ mod tests {
     }
 
     #[test]
-    fn a_section_has_one_behind_the_other() {
+    fn each_yields_consecutive_fat_binaries() {
         let (none, one) = (fat(&[]), fat(&[part(1, 90, 0, b"PTX", 0)]));
         let section = [&none[..], &one, &[0; 24], &one, &[1, 2, 3]].concat();
         let found: Vec<&[u8]> = each(&section).collect();
         assert_eq!(found, [&none[..], &one, &one]);
         assert_eq!(found.iter().map(|fat| is_empty(fat)).collect::<Vec<_>>(), [true, false, false]);
-        // A truncated fat binary is not yielded.
         assert_eq!(each(&one[..one.len() - 1]).count(), 0);
     }
 
     #[test]
-    fn parts_are_compressed_or_not() {
+    fn compressed_and_plain_parts_are_read() {
         let text = ".version 8.0\n".repeat(100);
         let by_lz4 = lz4_flex::block::compress(text.as_bytes());
         let by_zstd = ruzstd::encoding::compress_to_vec(
@@ -240,7 +235,6 @@ mod tests {
         for (flags, stored) in [(0, text.as_bytes()), (0x2000, &by_lz4), (0x8000, &by_zstd)] {
             let image = fat(&[part(1, 90, flags, stored, text.len())]);
             assert_eq!(ptx(&image, 90).unwrap(), text, "{flags:x}");
-            // Another length, or a truncated image, is an error.
             for end in [image.len() - 9, 60, 17] {
                 assert!(ptx(&image[..end], 90).is_err(), "{flags:x} up to {end}");
             }
@@ -254,7 +248,7 @@ mod tests {
         }
     }
     #[test]
-    fn parts_without_a_head_are_refused() {
+    fn parts_with_an_invalid_header_are_refused() {
         let wrong = [0_u32, 1, 16, 63, 80, u32::MAX];
         for (head, len) in
             wrong.into_iter().flat_map(|head| [(head, 0_u64), (head, 80), (head, u64::MAX)])
@@ -265,7 +259,7 @@ mod tests {
             let is_right = head == 80 && len == 0;
             assert_eq!(ptx(&image, 90).is_ok(), is_right, "{head} {len}");
         }
-        // A header with a size that places the parts inside of it.
+        // A header size of 0 places the parts inside of the header.
         let mut image = fat(&[part(1, 90, 0, b"PTX", 0)]);
         image[6] = 0;
         assert!(ptx(&image, 90).is_err());

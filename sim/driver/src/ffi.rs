@@ -1,8 +1,8 @@
 //! The arguments of the C interface as values for safe code.
 //!
-//! The exported functions convert each argument by [`FromC`], the one place where a caller's pointers
-//! are trusted. The code after that is safe, except for the reads and writes of host memory when a copy
-//! runs.
+//! The exported functions convert each argument by [`FromC`], which trusts the caller's pointers. Unsafe
+//! code remains only for arrays whose length is another argument, for untyped values, and for host
+//! memory.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -20,8 +20,8 @@ pub(crate) trait FromC<Raw>: Sized {
     /// `CUDA_ERROR_INVALID_VALUE` for a null pointer where none is allowed.
     ///
     /// # Safety
-    /// The argument is valid by the driver's manual: a pointer is null, or points at what the function
-    /// reads or may write, until the function returns.
+    /// The argument is valid by the driver's manual: a pointer is null, or valid until the function
+    /// returns for the reads and writes that the manual states.
     unsafe fn from_c(raw: Raw) -> Outcome<Self>;
 }
 
@@ -35,8 +35,8 @@ pub(crate) struct Out<T>(NonNull<T>);
 
 impl<T> Out<T> {
     pub(crate) fn put(self, value: T) -> Outcome {
-        // SAFETY: by the contract of `from_c`, the place may be written until the call returns, and an
-        // `Out` lives no longer. The write is unaligned, because C code does not always align.
+        // SAFETY: by the contract of `from_c`, the value may be written until the call returns, and an
+        // `Out` does not outlive the call. The write is unaligned, because C code does not always align.
         unsafe { self.0.as_ptr().write_unaligned(value) };
         Ok(())
     }
@@ -45,7 +45,8 @@ impl<T> Out<T> {
     where
         T: Copy,
     {
-        // SAFETY: as for `put`; `T` is plain data, of which every value is allowed.
+        // SAFETY: by the contract of `from_c`, the value may be read until the call returns. `T` is
+        // plain data, for which every value is valid.
         unsafe { self.0.as_ptr().read_unaligned() }
     }
 }
@@ -73,38 +74,37 @@ impl<T: Copy> FromC<*const T> for In<T> {
         if raw.is_null() {
             return fail(CUDA_ERROR_INVALID_VALUE);
         }
-        // SAFETY: not null, so by the contract it points at a value.
+        // SAFETY: `raw` is not null, so by this function's contract it points at a value.
         Ok(Self(unsafe { raw.read_unaligned() }))
     }
 }
 
 impl<T: Copy> FromC<*const T> for Option<In<T>> {
     unsafe fn from_c(raw: *const T) -> Outcome<Self> {
-        // SAFETY: the contract of a pointer that is not null.
+        // SAFETY: if `raw` is not null, this function's contract is that of `In::from_c`.
         if raw.is_null() { Ok(None) } else { unsafe { In::from_c(raw) }.map(Some) }
     }
 }
 
 impl<T: Copy> FromC<*mut T> for In<T> {
     unsafe fn from_c(raw: *mut T) -> Outcome<Self> {
-        // SAFETY: the same contract.
+        // SAFETY: this function's contract is that of `from_c` for `*const T`.
         unsafe { Self::from_c(raw.cast_const()) }
     }
 }
 
-/// `CUctxCreateParams`, which selects the part of a device that a context has.
+/// `CUctxCreateParams`, which may restrict a context to a part of its device.
 pub(crate) struct ContextParams {
-    /// Set if the structure selects a part.
     pub(crate) ask_for_part: bool,
 }
 
 impl FromC<*mut c_void> for ContextParams {
     unsafe fn from_c(raw: *mut c_void) -> Outcome<Self> {
-        // SAFETY: null, or a structure of three words: two pointers, and between them a number with
-        // padding, which may be uninitialised.
+        // SAFETY: the argument is null, or a structure of three words: two pointers, and between them a
+        // 32-bit number. The padding of the number may be uninitialised.
         let given = unsafe { Option::<In<[MaybeUninit<usize>; 3]>>::from_c(raw.cast_const().cast()) }?;
         let is_set = |In([affinities, _, graphics]): In<[MaybeUninit<usize>; 3]>| {
-            // SAFETY: the pointers of a structure that the caller filled in are set.
+            // SAFETY: the caller passed an initialised structure, so both pointers are initialised.
             unsafe { affinities.assume_init() != 0 || graphics.assume_init() != 0 }
         };
         Ok(Self { ask_for_part: given.is_some_and(is_set) })
@@ -118,12 +118,11 @@ impl FromC<*const c_char> for Text {
         if raw.is_null() {
             return fail(CUDA_ERROR_INVALID_VALUE);
         }
-        // SAFETY: not null, so by the contract it is a null-terminated string.
+        // SAFETY: `raw` is not null, so by this function's contract it is a null-terminated string.
         Ok(Self(unsafe { CStr::from_ptr(raw) }.to_string_lossy().into_owned()))
     }
 }
 
-/// The image of a module, by its format.
 pub(crate) enum Image {
     Ptx(String),
     Fat(Vec<u8>),
@@ -137,8 +136,8 @@ impl FromC<*const c_void> for Image {
         if raw.is_null() {
             return fail(CUDA_ERROR_INVALID_VALUE);
         }
-        // SAFETY: an image has at least four bytes: a number that names its kind, or a text. Nothing is
-        // read past the terminating zero of a shorter text.
+        // SAFETY: an image starts with a number of four bytes or is a null-terminated text. No byte
+        // after the terminating zero of a text is read.
         let first = |index| unsafe { raw.cast::<u8>().add(index).read() };
         let (zero, one) = (first(0), if first(0) == 0 { 0 } else { first(1) });
         Ok(match (zero, one) {
@@ -154,7 +153,7 @@ impl FromC<*const c_void> for Image {
                 if fat.is_null() {
                     return fail(CUDA_ERROR_INVALID_IMAGE);
                 }
-                // SAFETY: as above.
+                // SAFETY: the wrapper's address is that of a fat binary.
                 let fat = unsafe { fat_binary(fat) }?;
                 Self::Fat(fat)
             }
@@ -168,19 +167,19 @@ impl FromC<*const c_void> for Image {
 }
 
 /// # Safety
-/// The header can be read at `from`, and as many bytes as it says.
+/// The header at `from` is readable, and as many bytes after it as the header states.
 unsafe fn fat_binary(from: *const u8) -> Outcome<Vec<u8>> {
-    // SAFETY: the caller's contract.
+    // SAFETY: by this function's contract, the header is readable.
     let head = unsafe { from.cast::<[u8; fatbin::HEAD_BYTES]>().read_unaligned() };
     if !head.starts_with(&fatbin::MAGIC) {
         return fail(CUDA_ERROR_INVALID_IMAGE);
     }
     let bytes = fatbin::bytes(head).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
-    // SAFETY: likewise.
+    // SAFETY: by this function's contract, the bytes that the header states are readable.
     Ok(unsafe { std::slice::from_raw_parts(from, bytes) }.to_vec())
 }
 
-/// Returns the `count` values from `first` on; none if the count is 0.
+/// Returns the `count` values at `first`; `first` may be null if the count is 0.
 ///
 /// # Safety
 /// `first` is null, or `count` values can be read there.
@@ -188,7 +187,7 @@ pub(crate) unsafe fn list<T: Copy>(first: *const T, count: usize) -> Outcome<Vec
     if count != 0 && first.is_null() {
         return fail(CUDA_ERROR_INVALID_VALUE);
     }
-    // SAFETY: the caller's contract; the indices are below the count.
+    // SAFETY: by this function's contract, `count` values can be read, and the index is below `count`.
     Ok((0..count).map(|index| unsafe { first.add(index).read_unaligned() }).collect())
 }
 
@@ -201,12 +200,11 @@ impl FromC<*mut c_char> for Buffer {
 }
 
 impl Buffer {
-    /// Writes as much of a text as fits into `len` bytes with a terminating zero.
     pub(crate) fn put(self, len: c_int, text: &str) -> Outcome {
         let Some(room) = usize::try_from(len).ok().and_then(|len| len.checked_sub(1)) else {
             return fail(CUDA_ERROR_INVALID_VALUE);
         };
-        // SAFETY: by the contract of `from_c`, `len` bytes may be written there.
+        // SAFETY: by the contract of `from_c`, `len` bytes may be written at this pointer.
         unsafe { write_text(self.0, room + 1, text) };
         Ok(())
     }
@@ -219,7 +217,7 @@ impl Buffer {
 /// `room` bytes may be written at `to`, and `room` is at least 1.
 pub(crate) unsafe fn write_text(to: *mut c_char, room: usize, text: &str) -> usize {
     let bytes = text.len().min(room - 1);
-    // SAFETY: the caller's contract; `bytes` and the zero are at most `room`.
+    // SAFETY: text and zero take at most the `room` bytes that this function's contract allows.
     unsafe {
         ptr::copy_nonoverlapping(text.as_ptr(), to.cast(), bytes);
         to.add(bytes).write(0);
@@ -278,8 +276,7 @@ impl FunctionId {
 }
 
 impl FromC<CUfunction> for FunctionId {
-    /// Accepts a library's kernel wherever a function may be passed; it stands for its function in the
-    /// current context.
+    /// Accepts a `CUkernel` as well, which is replaced by its function in the current context.
     unsafe fn from_c(raw: CUfunction) -> Outcome<Self> {
         let handle = raw.addr() as u64;
         Ok(library::function_of(KernelId(handle))?.unwrap_or(Self(handle)))

@@ -1,21 +1,21 @@
-//! The memory that the host has for this process: the machine's, or less where a Linux control group, as
-//! of a container, or the process itself (`ulimit -v`) has a limit.
+//! The memory that this process may use: all of the machine's, unless `ulimit -v` or a Linux control
+//! group (a container has one) sets a lower limit.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Assumed memory of a host that does not report it: every machine has this much.
+/// Assumed memory of a host that does not report its size.
 const AT_LEAST: u64 = 8 << 30;
 
-/// Returns the bytes of memory that this process may use, in use or not: the machine's, or the smallest
-/// limit of the control groups around it.
+/// Returns the bytes of memory that this process may use in total: the minimum of the machine's memory,
+/// the address space limit, and the limits of the process's control groups and their ancestors.
 pub(crate) fn host_memory() -> u64 {
     let host = Host::this();
     let machine = host.machine("MemTotal:").unwrap_or(AT_LEAST).min(host.addresses());
     host.groups().iter().fold(machine, |least, group| least.min(group.limit))
 }
 
-/// Returns the bytes that this process may still allocate after it has been given `taken`. Pages are
+/// Returns the bytes that this process may still allocate after `taken` bytes were allocated. Pages are
 /// assigned on first touch, so `taken` differs from the bytes that the system counts as used.
 pub(crate) fn room(taken: u64) -> u64 {
     Host::this().room(taken)
@@ -24,16 +24,16 @@ pub(crate) fn room(taken: u64) -> u64 {
 #[derive(Debug, PartialEq, Eq)]
 struct Group {
     limit: u64,
-    /// Without droppable pages of files.
+    /// Bytes in use, without pages of the file cache, which the system can drop.
     used: u64,
 }
 
-/// Names of the same items in the two versions of control groups.
+/// Names of files and entries in one of the two versions of control groups.
 struct Version {
     mount: &'static str,
     limit: &'static str,
     used: &'static str,
-    /// Entry of the statistics that counts droppable pages of files.
+    /// Entry of `memory.stat` that counts pages of the file cache, which the system can drop.
     droppable: &'static str,
 }
 
@@ -52,7 +52,7 @@ const VERSIONS: [Version; 2] = [
     },
 ];
 
-/// The files of the system, below a root that only tests change.
+/// The system's files, below a root that differs from `/` only in tests.
 struct Host {
     root: PathBuf,
 }
@@ -99,7 +99,7 @@ impl Host {
         room.min(self.addresses().saturating_sub(given))
     }
 
-    /// Returns the control groups of this process and their ancestors, as far as they have limits.
+    /// Returns the control groups of this process and all their ancestors, except those without a limit.
     fn groups(&self) -> Vec<Group> {
         let mut groups = Vec::new();
         for line in self.text("proc/self/cgroup").lines() {
@@ -110,8 +110,8 @@ impl Host {
                 _ if controllers.split(',').any(|controller| controller == "memory") => &VERSIONS[1],
                 _ => continue,
             };
-            // In a container the own group may be mounted as the root, while its path is the one
-            // outside.
+            // In a container, the process's group may be mounted as the root, although `path` is the
+            // group's path outside of the container.
             let folders = Path::new(path.trim_start_matches('/')).ancestors();
             groups.extend(
                 folders.filter_map(|folder| self.group(version, &Path::new(version.mount).join(folder))),
@@ -136,7 +136,6 @@ impl Host {
 mod tests {
     use super::*;
 
-    /// A system with these files, removed on drop.
     struct Files(Host);
 
     impl Files {
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_has_what_it_says() {
+    fn meminfo_fields_are_parsed() {
         let meminfo = "MemTotal:       24684096 kB\nMemAvailable:    1000 kB\n";
         let files = Files::new("machine", &[("proc/meminfo", meminfo)]);
         assert_eq!(files.0.machine("MemTotal:"), Some(24_684_096 << 10));
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_was_given_but_not_touched_is_no_room() {
+    fn untouched_allocations_reduce_room() {
         let files = Files::new(
             "room",
             &[("proc/meminfo", "MemAvailable: 1000 kB\n"), ("proc/self/statm", "900 100 50 1 0 80 0\n")],
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_the_process_holds_as_well() {
+    fn address_space_limit_reduces_room() {
         let limits = |soft: &str| {
             format!("Limit  Soft Limit\nMax address space    {soft}    unlimited   bytes\n")
         };
@@ -200,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_around_a_process_limit_it() {
+    fn outer_cgroup_limits_reduce_room() {
         let files = Files::new(
             "second",
             &[
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_of_the_first_version_is_limited() {
+    fn cgroup_v1_limits_are_read() {
         let files = Files::new(
             "first",
             &[

@@ -22,7 +22,7 @@ pub const FAIL_VARIABLE: &str = "WARPFOLD_SIM_FAIL";
 pub struct Fault<'a> {
     /// The name of the exported function, such as `cuMemAlloc_v2`.
     pub function: &'a str,
-    /// The number of the call of that function that fails, from 1.
+    /// The call of that function that fails, counted from 1.
     pub call: u64,
     /// The code that the call returns without any other effect.
     pub code: c_int,
@@ -43,7 +43,7 @@ thread_local! {
     static ARMED: RefCell<Vec<Rc<Armed>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An injected fault of the thread that made it; dropping it removes the fault.
+/// A guard of an injected fault, which affects only the creating thread. Dropping it removes the fault.
 #[derive(Debug)]
 pub struct Injected {
     armed: Rc<Armed>,
@@ -53,7 +53,7 @@ pub struct Injected {
 /// Makes a call of this thread fail.
 ///
 /// # Panics
-/// If the driver has no such function, and for call 0 or code 0.
+/// Panics if the driver has no such function, and for call 0 or code 0.
 #[must_use = "the fault is there while this is"]
 pub fn inject(fault: Fault<'_>) -> Injected {
     let armed = Rc::new(fault.arm().unwrap_or_else(|wrong| panic!("{wrong}")));
@@ -84,13 +84,13 @@ impl Fault<'_> {
         let function = *known.ok_or_else(|| format!("the driver has no function `{function}`"))?;
         if call == 0 || code == 0 {
             return Err(format!(
-                "call {call} with code {code}; allowed are a call from 1 on, no code 0"
+                "call {call} with code {code} is not possible; calls count from 1, and the code must \
+                 not be 0"
             ));
         }
         Ok(Armed { function, call, code, sticky, seen: AtomicU64::new(0) })
     }
 
-    /// Parses a fault written as `function:k:code[:sticky]`.
     fn parse(text: &str) -> Result<Armed, String> {
         let mut parts = text.split(':');
         let mut part = || parts.next().unwrap_or_default();
@@ -108,7 +108,6 @@ impl Fault<'_> {
     }
 }
 
-/// Returns the fault of the environment, or what is wrong with it.
 fn of_the_process() -> &'static Result<Option<Armed>, String> {
     static FAULT: LazyLock<Result<Option<Armed>, String>> = LazyLock::new(|| {
         let Some(text) = env::var_os(FAIL_VARIABLE).filter(|text| !text.is_empty()) else {
@@ -122,12 +121,10 @@ fn of_the_process() -> &'static Result<Option<Armed>, String> {
     &FAULT
 }
 
-/// Returns, for `cuInit`, what is wrong with the environment's fault.
 pub(crate) fn check_environment() -> Result<(), String> {
     of_the_process().as_ref().map(|_| ()).map_err(Clone::clone)
 }
 
-/// Counts a call, and fails if a fault is due.
 pub(crate) fn strike(name: &'static str) -> Outcome {
     let mut due = None;
     let _gone = ARMED.try_with(|list| {
@@ -147,7 +144,7 @@ pub(crate) fn strike(name: &'static str) -> Outcome {
 }
 
 impl Armed {
-    /// Counts a call; returns code and stickiness if it is the one to fail.
+    /// Counts a call. If that call is to fail, returns its code and whether the code is sticky.
     fn count(&self, name: &'static str) -> Option<(c_int, bool)> {
         let here = self.function == name;
         (here && self.seen.fetch_add(1, Ordering::Relaxed) + 1 == self.call)
@@ -160,7 +157,7 @@ mod tests {
     use super::Fault;
 
     #[test]
-    fn the_environment_names_function_call_and_code() {
+    fn faults_are_parsed_and_invalid_ones_refused() {
         let armed = Fault::parse("cuMemAlloc_v2:3:700:sticky").expect("a fault");
         assert_eq!(
             (armed.function, armed.call, armed.code, armed.sticky),

@@ -8,16 +8,15 @@ use std::sync::LazyLock;
 /// Environment variable that makes work run [late](run_late) in the whole process if it is `1`.
 pub const LATE_VARIABLE: &str = "WARPFOLD_SIM_LATE";
 
-/// Queries that report pending work before one runs it, in late mode: more than a program makes that
-/// queries now and then, and few enough that a polling program continues at once.
+/// Number of queries that leave work pending in late mode before a query runs it: more than a program
+/// makes by chance, and few enough that a polling loop soon ends.
 const QUERIES: u32 = 32;
 
 thread_local! {
-    /// Number of live [`RunsLate`] of this thread.
     static HELD: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A guard that keeps work late for the calls of its thread until it is dropped.
+/// A guard of [`run_late`]: until the guard is dropped, calls of its thread run work late.
 #[derive(Debug)]
 pub struct RunsLate {
     _of_this_thread: PhantomData<*const ()>,
@@ -60,7 +59,6 @@ fn of_the_process() -> &'static Result<bool, String> {
     &LATE
 }
 
-/// Returns, for `cuInit`, what is wrong with the environment's setting.
 pub(crate) fn check_environment() -> Result<(), String> {
     of_the_process().as_ref().map(|_| ()).map_err(Clone::clone)
 }

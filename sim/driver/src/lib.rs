@@ -1,31 +1,32 @@
 //! A CUDA driver without a GPU: the driver interface over the PTX simulator.
 //!
-//! A program that calls the driver through `warpfold-driver` runs on it unchanged, above all in tests.
-//! For reductions alone, add the crate `warpfold`, which includes this one.
+//! A program that calls the driver through `warpfold-driver` runs on this one unchanged, above all in
+//! tests. For reductions alone, add the crate `warpfold`, which includes this one.
 //!
-//! [`driver`] is a [`Driver`] like that of `libcuda.so.1`, so that a program
-//! runs the same code on both. It is stricter than a GPU where that finds mistakes:
+//! [`driver`] is a [`Driver`] like that of `libcuda.so.1`, so that a program runs the same code on both.
+//! The simulator is stricter than a GPU where that finds mistakes:
 //!
 //! - **Streams are lazy.** A copy, memset, launch, event or host function stays in its queue until a
 //!   call makes the host wait for it. Then it runs after its dependencies, in the order of the calls,
-//!   and nothing else runs. A read of a result without a wait returns the old contents, every time. A
-//!   query answers "not ready" for work that was left; the second one runs it, so that polling ends. If
-//!   no driver call is made for a second ([`set_patience`]), everything runs, so that a host that polls
-//!   a word of mapped memory continues. Work can run later still: see [`run_late`].
+//!   and nothing else runs. A read of a result without a wait returns the old contents, every time. The
+//!   first query of pending work answers "not ready"; the second one runs the work, so that polling
+//!   ends. If no driver call is made for a second ([`set_patience`]), everything runs, so that a host
+//!   that polls a word of mapped memory continues. Work can run later still: see [`run_late`].
 //! - **Order is what the interface promises**, no more: streams wait for each other only by events and
 //!   by the rules of the legacy default stream. Copies from pageable memory are staged by the call;
 //!   copies from page-locked memory read it when they run.
 //! - **Memory that is freed while pending work names it** is a [`Finding`]; the work then faults,
 //!   because addresses are never used twice. The same holds for modules.
 //! - **New memory is not zero**, on a device or page-locked: each byte of its first megabyte is 0xff, so
-//!   that a read before the first write yields NaN, and no zero by luck.
+//!   that a read before the first write yields NaN and not a plausible zero.
 //! - **Handles are numbers** that are looked up: a wrong one is an error.
-//! - **Faults are sticky**: after an illegal address, for example, every call in the context returns it.
+//! - **Faults are sticky**: after an illegal address, for example, every call in the context returns its
+//!   error.
 //!
 //! `WARPFOLD_SIM_DEVICES` sets the number of devices. Each has compute capability 9.0 and 8
-//! multiprocessors, and they can be each other's peers unless `,apart` follows the number. Calls can be
-//! made to fail ([`inject`]), work can be watched ([`watch()`]), and instructions are counted
-//! ([`counters`], [`take_last_launch`]).
+//! multiprocessors, and they can be each other's peers unless `,apart` follows the number. Tests can
+//! make calls fail ([`inject`]), watch work ([`watch()`]), and read instruction counts ([`counters`],
+//! [`take_last_launch`]).
 //!
 //! A device has at most 16 GiB of memory, and all devices together three quarters of what the machine,
 //! the control groups around the process or its own limits allow. An allocation of a megabyte or more
@@ -37,14 +38,14 @@
 //! `cuModuleLoadDataEx` lists the first ones.
 //!
 //! Times are those of the simulation and say nothing about a GPU. PTX does not determine the number of
-//! registers; the attribute is 0, and occupancy ignores them.
+//! registers; the attribute for them is 0, and occupancy ignores them.
 //!
 //! ```
 //! use warpfold_sim_driver::driver;
 //!
 //! let api = driver().api();
 //! let mut count = 0;
-//! // SAFETY: the calls get what the interface asks for.
+//! // SAFETY: the arguments meet the contracts of the driver's functions.
 //! unsafe {
 //!     assert_eq!((api.cuInit)(0), 0);
 //!     assert_eq!((api.cuDeviceGetCount)(&mut count), 0);
@@ -54,6 +55,7 @@
 
 // Printing macros panic if standard output or error is closed or full.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+#![warn(missing_docs)]
 
 mod api;
 mod call;
@@ -108,7 +110,7 @@ impl Provider for Simulator {
         if !call::is_own_process() {
             return;
         }
-        // Notified without the lock, as for work that runs.
+        // Watchers are called without the lock.
         let watched = world::lock().watcher_of(address);
         if let Some((watcher, room)) = watched {
             watcher.taken(address, room.min(bytes as u64));
@@ -128,14 +130,14 @@ impl Provider for Simulator {
 pub fn driver() -> &'static Driver {
     static DRIVER: OnceLock<&'static Driver> = OnceLock::new();
     DRIVER.get_or_init(|| {
-        // SAFETY: the functions are made from the driver's own table, with its types, and keep the
-        // contract of the interface.
+        // SAFETY: the functions are generated from `warpfold_driver::for_each_function`, with its types,
+        // and keep the contract of the interface.
         let made = unsafe { Driver::provided(&Simulator) };
         made.unwrap_or_else(|error| panic!("the simulator is a driver: {error}"))
     })
 }
 
-/// Returns the names of the functions that answer `CUDA_ERROR_NOT_SUPPORTED`.
+/// Returns the names of the functions that return `CUDA_ERROR_NOT_SUPPORTED`.
 #[must_use]
 pub fn unsupported() -> &'static [&'static str] {
     functions::UNSUPPORTED
@@ -153,15 +155,14 @@ pub fn set_patience(patience: Duration) {
 }
 
 /// Sets whether calls that free memory first wait for all work of their context, in the whole process.
-/// NVIDIA's driver does, and programs come to rely on it, but the interface does not promise it. By
-/// default they do not wait, and a free while pending work names the memory is a [`Finding`].
+/// NVIDIA's driver waits, and programs come to rely on that, but the interface does not promise it. By
+/// default these calls do not wait, and a free while pending work names the memory is a [`Finding`].
 pub fn set_frees_wait(wait: bool) {
     world::set_frees_wait(wait);
 }
 
 /// Sets the maximum warp instructions of a launch in contexts created from now on, in the whole process.
-/// A launch that exceeds it returns `CUDA_ERROR_LAUNCH_TIMEOUT`. 0 restores the default of 20 thousand
-/// million.
+/// A launch that exceeds it returns `CUDA_ERROR_LAUNCH_TIMEOUT`. 0 restores the default of 20 billion.
 pub fn set_step_limit(steps: u64) {
     world::set_step_limit(steps);
 }
@@ -179,8 +180,8 @@ pub fn watch_all(make: impl Fn() -> Arc<dyn Watcher> + Send + Sync + 'static) ->
     world::watch_all(Box::new(make))
 }
 
-/// Sets the limits of contexts created from now on, in the whole process, in place of
-/// [`set_step_limit`]. The number of multiprocessors stays, and memory has the limits of the devices.
+/// Sets the limits of contexts created from now on, in the whole process. They replace
+/// [`set_step_limit`]; the devices determine the number of multiprocessors and the memory limit.
 pub fn set_config(config: Config) {
     world::set_config(config);
 }
@@ -213,8 +214,8 @@ pub fn counters(stream: CUstream) -> Option<Counters> {
     Some(state.streams.get(&stream)?.counters)
 }
 
-/// Takes the findings of a context: what was freed while pending work named it, since the context was
-/// created or this was last called.
+/// Takes the findings of a context since its creation or the last call: memory and modules that were
+/// freed while pending work named them.
 #[must_use]
 pub fn take_findings(context: CUcontext) -> Vec<Finding> {
     let mut state = world::lock();
@@ -234,8 +235,8 @@ pub fn memory_in_use(context: CUcontext) -> u64 {
 }
 
 /// Returns the bytes of memory that the host has left for this process, beyond what is allocated already
-/// as device or page-locked memory. The host's memory is the machine's, or less where Linux control
-/// groups around the process or its own limits say so.
+/// as device or page-locked memory. The host's memory is the machine's, or less if Linux control groups
+/// around the process or its own limits restrict it.
 #[must_use]
 pub fn host_room() -> u64 {
     world::lock().room()
@@ -268,7 +269,7 @@ impl Drop for NoFindings {
     }
 }
 
-/// The program of the readme compiles and runs.
+/// The readme, whose program is run as a documentation test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

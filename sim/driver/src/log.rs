@@ -11,7 +11,7 @@ thread_local! {
     static LOGS: RefCell<Vec<Counts>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A count of the driver calls of the thread that made it, until it is dropped. Logs may be nested.
+/// A count of the creating thread's driver calls until the log is dropped. Logs may be nested.
 #[derive(Debug)]
 pub struct CallLog {
     counts: Counts,
@@ -27,13 +27,13 @@ pub fn record_calls() -> CallLog {
 }
 
 impl CallLog {
-    /// Returns the functions called since, by name, with the number of calls.
+    /// Returns the functions called since the log was created, by name, with the number of calls.
     #[must_use]
     pub fn calls(&self) -> Vec<(&'static str, u64)> {
         self.counts.borrow().iter().map(|(&name, &count)| (name, count)).collect()
     }
 
-    /// Returns the number of calls of a function since.
+    /// Returns the number of calls of a function since the log was created.
     #[must_use]
     pub fn count(&self, function: &str) -> u64 {
         self.counts.borrow().get(function).copied().unwrap_or(0)
@@ -42,7 +42,7 @@ impl CallLog {
 
 impl Drop for CallLog {
     fn drop(&mut self) {
-        // The thread-local list may be dropped before this.
+        // The thread-local list may be dropped before this log.
         let _gone = LOGS.try_with(|logs| {
             logs.borrow_mut().retain(|other| !Rc::ptr_eq(other, &self.counts));
         });

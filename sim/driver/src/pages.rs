@@ -9,7 +9,7 @@ use warpfold_sim::{Error, GlobalMemory};
 
 const PAGE: usize = 4096;
 
-/// Zeroed pages, freed when their last owner is dropped: the table of host allocations, or a launch that
+/// Zeroed pages. They are freed with their last owner: the table of host allocations, or a launch that
 /// can still access them.
 struct Pages {
     first: NonNull<u8>,
@@ -23,16 +23,17 @@ unsafe impl Sync for Pages {}
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: they were allocated with this layout, and all users have dropped their references.
+        // SAFETY: the pages were allocated with this layout, and no owner is left that uses them.
         unsafe { alloc::dealloc(self.first.as_ptr(), self.layout) };
     }
 }
 
-/// Allocates zeroed host memory as part of a memory, at the same address on both sides. It is freed when
-/// the memory frees it.
+/// Allocates zeroed host memory as part of `memory`, so that host and kernels use the same address. The
+/// pages are freed after `memory` has freed that address.
 pub(crate) fn allocate(memory: &GlobalMemory, bytes: u64) -> Result<u64, Error> {
     let refused = || Error::HostMemory { what: "page-locked memory".to_owned(), requested: bytes };
-    // One page more, of which a part is skipped: the allocator would touch all pages to align them.
+    // One page more, to skip to a page boundary. A larger alignment would make the allocator touch all
+    // pages.
     let size = usize::try_from(bytes).ok().and_then(|bytes| bytes.checked_add(PAGE + 8));
     let layout = size.and_then(|size| Layout::from_size_align(size, 8).ok()).ok_or_else(refused)?;
     // SAFETY: the size is not zero.
@@ -41,7 +42,7 @@ pub(crate) fn allocate(memory: &GlobalMemory, bytes: u64) -> Result<u64, Error> 
     // The program receives the address as a number and uses it as a pointer.
     let skipped = first.as_ptr().expose_provenance().next_multiple_of(PAGE) - first.addr().get();
     let count = (bytes as usize).div_ceil(8);
-    // SAFETY: less than a page is skipped, so this is inside.
+    // SAFETY: less than a page is skipped, and the allocation has a page more than `bytes`.
     let cells = unsafe { first.as_ptr().add(skipped) }.cast::<AtomicU64>();
     // SAFETY: `count` zeroed cells fit into the allocation from the start of this page. They are freed
     // when `pages` is dropped, and `GlobalMemory::lend` uses them only as long as it keeps `pages`.
@@ -49,16 +50,16 @@ pub(crate) fn allocate(memory: &GlobalMemory, bytes: u64) -> Result<u64, Error> 
     memory.lend(cells, Arc::new(pages))
 }
 
-/// Held by each user of memory that the program has registered.
+/// A token for registered memory. Each launch or copy that can access the memory holds its `Arc`.
 #[derive(Debug)]
 pub(crate) struct Registered;
 
-/// Makes bytes of the program part of a memory, in the whole 8-byte cells around them. Returns the
-/// address of the first cell and the handle that users of the bytes hold.
+/// Adds bytes of the program to `memory`, extended at both ends to whole 8-byte words. Returns the
+/// address of the first word, and the token of the bytes.
 ///
 /// # Safety
-/// The bytes stay allocated until the memory has freed them and the returned handle is the only one
-/// left. Writing to them while pending work uses them is a data race.
+/// The bytes stay allocated until `memory` has freed them and the returned `Arc` has no other owner.
+/// Writing to the bytes while pending work uses them is a data race.
 pub(crate) unsafe fn register(
     memory: &GlobalMemory,
     address: u64,
@@ -67,8 +68,8 @@ pub(crate) unsafe fn register(
     let (first, end) = (address & !7, (address + bytes).next_multiple_of(8));
     let keeper = Arc::new(Registered);
     let cells = std::ptr::with_exposed_provenance(first as usize);
-    // SAFETY: the caller's contract. The cells at both ends may contain other bytes; these are on the
-    // same page, so they can be read, and an operation on a cell changes only the bytes that it is for.
+    // SAFETY: by this function's contract the bytes stay allocated. Other bytes of the first and the
+    // last word are on the same pages, so they can be read, and no operation changes them.
     let cells = unsafe { std::slice::from_raw_parts(cells, ((end - first) / 8) as usize) };
     let first = memory.lend(cells, keeper.clone())?;
     Ok((first, keeper))
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_the_same_bytes_on_both_sides() {
+    fn device_writes_are_visible_in_host_pages() {
         let memory = GlobalMemory::of_lent_cells();
         let address = allocate(&memory, 5000).expect("two pages");
         assert_eq!(address % PAGE as u64, 0);

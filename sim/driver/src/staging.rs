@@ -1,4 +1,4 @@
-//! Bytes that a copy takes from pageable memory when it is requested.
+//! Staging buffers, which hold the source of a copy from pageable memory.
 
 use std::collections::TryReserveError;
 use std::mem;

@@ -5,17 +5,17 @@ use std::sync::{Arc, OnceLock};
 
 use warpfold_sim::{Entry, Error, Gpu, Launch, Module, Observer, Stats};
 
-use crate::world::Launching;
+use crate::world::LaunchRequest;
 
 /// Watches a context: its launches, and other changes of its memory.
 ///
-/// [`watch`](crate::watch) installs one. Its functions are called by whichever thread runs the work, in
-/// the order of execution, and must not call the driver.
+/// [`watch`](crate::watch) installs one. The thread that runs the work calls the functions, in the order
+/// of execution. They must not call the driver.
 pub trait Watcher: Send + Sync {
-    /// Carries out a launch, by [`SimLaunch::run`] or observed.
+    /// Carries out a launch by [`SimLaunch::run`] or [`SimLaunch::run_observed`].
     ///
     /// # Errors
-    /// The error of the launch, which then loses the context.
+    /// Returns the error of the launch, after which the context is lost.
     fn launch(&self, launch: &SimLaunch<'_>) -> Result<Stats, Error>;
 
     /// Called when memory was allocated; its contents are undefined.
@@ -38,22 +38,22 @@ pub trait Watcher: Send + Sync {
         let _ = (address, bytes);
     }
 
-    /// Called when the host takes a result from memory that it accesses directly, as reported by
-    /// [`Driver::host_takes`](warpfold_driver::Driver::host_takes).
+    /// Called when the host reads a result from memory that it accesses without the driver, as reported
+    /// by [`Driver::host_takes`](warpfold_driver::Driver::host_takes).
     fn taken(&self, address: u64, bytes: u64) {
         let _ = (address, bytes);
     }
 }
 
-/// A launch that is about to happen.
+/// A launch that a [`Watcher`] is to carry out.
 #[derive(Debug)]
 pub struct SimLaunch<'a> {
     gpu: &'a Gpu,
-    launch: &'a Launching,
+    launch: &'a LaunchRequest,
 }
 
 impl<'a> SimLaunch<'a> {
-    pub(crate) fn new(gpu: &'a Gpu, launch: &'a Launching) -> Self {
+    pub(crate) fn new(gpu: &'a Gpu, launch: &'a LaunchRequest) -> Self {
         Self { gpu, launch }
     }
 
@@ -66,7 +66,7 @@ impl<'a> SimLaunch<'a> {
     /// Returns the kernel.
     ///
     /// # Panics
-    /// Never: the launch was accepted because the module has it.
+    /// Never: the launch was accepted because the module has the kernel.
     #[must_use]
     pub fn entry(&self) -> &Entry {
         self.launch
@@ -90,23 +90,23 @@ impl<'a> SimLaunch<'a> {
     /// Runs the launch.
     ///
     /// # Errors
-    /// Launches that the simulator refuses or stops.
+    /// Returns an error if the simulator refuses or stops the launch.
     pub fn run(&self) -> Result<Stats, Error> {
-        let Launching { program, shape, parameters, .. } = self.launch;
+        let LaunchRequest { program, shape, parameters, .. } = self.launch;
         self.gpu.launch(program, self.launch.entry_name(), shape, parameters)
     }
 
     /// Runs the launch with an observer, which sees every instruction.
     ///
     /// # Errors
-    /// Launches that the simulator refuses or stops.
+    /// Returns an error if the simulator refuses or stops the launch.
     pub fn run_observed(&self, observer: &impl Observer) -> Result<Stats, Error> {
-        let Launching { program, shape, parameters, .. } = self.launch;
+        let LaunchRequest { program, shape, parameters, .. } = self.launch;
         self.gpu.launch_observed(program, self.launch.entry_name(), shape, parameters, observer)
     }
 }
 
-/// Totals of a stream's completed launches since it was created.
+/// Totals of the completed launches of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Instructions, counted once per warp.
@@ -128,7 +128,7 @@ impl Counters {
     }
 }
 
-/// Statistics of a launch, once it has run. For a launch that a graph repeats, those of the first run.
+/// Statistics of a launch after it has run; of the first run if a graph repeats the launch.
 #[derive(Debug, Default)]
 pub struct LaunchRecord(OnceLock<Stats>);
 

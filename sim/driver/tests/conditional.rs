@@ -1,4 +1,4 @@
-//! Nodes of graphs that decide, as kernels say by `cudaGraphSetConditional`.
+//! Conditional nodes of graphs, whose values kernels set by `cudaGraphSetConditional`.
 
 mod common;
 
@@ -11,7 +11,7 @@ use common::{Argument, Pointer, Session, Word, alone, code, detail, function, ge
 use warpfold_driver::sys::*;
 use warpfold_sim_driver::{counters, set_patience, set_step_limit};
 
-/// `decide` gives a handle a value; `down` lowers a word by one and gives the handle what is left.
+/// `decide` sets the value of a handle; `down` decrements a word and sets the handle to the result.
 const STEERING: &str = ".version 9.0
 .target sm_90
 .address_size 64
@@ -38,7 +38,7 @@ struct Steered {
 
 impl Steered {
     fn new() -> Self {
-        // Lets pending work be, however long a test takes on a busy machine.
+        // Prevents pending work from running without a wait, even if a test is slow.
         set_patience(Duration::from_secs(600));
         let session = Session::new();
         let text = CString::new(STEERING).unwrap();
@@ -50,7 +50,6 @@ impl Steered {
         handle_in(self.graph, default)
     }
 
-    /// A node that launches one thread of a kernel, behind others.
     fn kernel(
         &self,
         graph: CUgraph,
@@ -89,7 +88,6 @@ fn deciding(handle: u64, kind: CUgraphConditionalNodeType, size: u32) -> CUgraph
     params
 }
 
-/// A node that decides, and its graphs.
 fn conditional<const N: usize>(
     graph: CUgraph,
     behind: &[CUgraphNode],
@@ -98,7 +96,7 @@ fn conditional<const N: usize>(
 ) -> (CUgraphNode, [CUgraph; N]) {
     let mut params = deciding(handle, kind, N as u32);
     let node = add(graph, behind, &mut params);
-    // SAFETY: the driver has made a list of as many graphs, which stays as long as the node.
+    // SAFETY: the driver returned a list of `N` graphs, which lives as long as the node.
     let graphs = unsafe { params.value.conditional.graphs_out.cast::<[CUgraph; N]>().read() };
     (node, graphs)
 }
@@ -108,7 +106,7 @@ fn instantiate(graph: CUgraph) -> CUgraphExec {
 }
 
 #[test]
-fn one_graph_of_several_runs_as_a_kernel_says() {
+fn conditional_value_selects_body() {
     let _alone = alone();
     let steered = Steered::new();
     let graph = steered.graph;
@@ -143,7 +141,7 @@ fn one_graph_of_several_runs_as_a_kernel_says() {
 }
 
 #[test]
-fn a_value_that_no_graph_has_runs_none() {
+fn out_of_range_switch_value_runs_no_body() {
     let _alone = alone();
     let steered = Steered::new();
     let word = steered.session.word(0);
@@ -160,14 +158,15 @@ fn a_value_that_no_graph_has_runs_none() {
 }
 
 #[test]
-fn a_graph_runs_as_long_as_a_kernel_says_also_in_another_one() {
+fn nested_while_nodes_loop_until_zero() {
     let _alone = alone();
     let steered = Steered::new();
     let (graph, session) = (steered.graph, &steered.session);
     let [rounds, inner, count] = [3, 0, 0].map(|value| session.word(value));
     let outer = steered.handle(Some(1));
     let (_, [body]) = conditional(graph, &[], outer, CU_GRAPH_COND_TYPE_WHILE);
-    // Captured into the body: a loop of four rounds in each of three.
+    // Captured into the body: an inner loop of four iterations, for each of three iterations of the
+    // outer loop.
     let four = CUDA_MEMSET_NODE_PARAMS_v1 {
         dst: inner,
         pitch: 0,
@@ -178,7 +177,7 @@ fn a_graph_runs_as_long_as_a_kernel_says_also_in_another_one() {
     };
     let filled: CUgraphNode =
         get!(cuGraphAddMemsetNode(body, ptr::null(), 0, &four, steered.session.context));
-    // The handle of an inner node has its value anew in each round of the outer one.
+    // The inner handle is reset to its default in each iteration of the outer node.
     let handle = handle_in(body, Some(1));
     let (node, [within]) = conditional(body, &[filled], handle, CU_GRAPH_COND_TYPE_WHILE);
     let mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -199,14 +198,14 @@ fn a_graph_runs_as_long_as_a_kernel_says_also_in_another_one() {
     let exec = instantiate(graph);
     steered.run(exec);
     assert_eq!([rounds, inner, count].map(peek), [0, 0, 312]);
-    // The value is what it was at the beginning, again: after a launch that left it zero.
+    // A second launch resets the outer handle to its default, although the first launch left it zero.
     ok!(cuMemsetD32Async(rounds, 1, 1, steered.stream));
     steered.run(exec);
     assert_eq!([rounds, inner, count].map(peek), [0, 0, 416]);
 }
 
 #[test]
-fn a_node_is_put_into_a_capture() {
+fn conditional_node_is_added_during_capture() {
     let _alone = alone();
     let steered = Steered::new();
     let [word, count] = [5, 0].map(|value| steered.session.word(value));
@@ -225,7 +224,7 @@ fn a_node_is_put_into_a_capture() {
             &mut number
         ));
         assert_eq!(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
-        // SAFETY: the driver lists as many nodes, until the next call on the stream.
+        // SAFETY: the driver returned a list of `number` nodes, valid until the next call on the stream.
         let nodes = unsafe { std::slice::from_raw_parts(nodes, number) }.to_vec();
         (graph, nodes)
     };
@@ -241,7 +240,6 @@ fn a_node_is_put_into_a_capture() {
     let set = CU_STREAM_SET_CAPTURE_DEPENDENCIES;
     ok!(cuStreamUpdateCaptureDependencies_v2(origin, &mut node, ptr::null(), 1, set));
     assert_eq!(known().1, [node]);
-    // Behind both is behind the node as well.
     let mut first = behind[0];
     ok!(cuStreamUpdateCaptureDependencies(origin, &mut first, 1, CU_STREAM_ADD_CAPTURE_DEPENDENCIES));
     assert_eq!(known().1, [node, first]);
@@ -265,7 +263,7 @@ fn a_node_is_put_into_a_capture() {
 }
 
 #[test]
-fn what_no_node_can_be_is_refused() {
+fn invalid_conditional_nodes_are_refused() {
     let _alone = alone();
     let steered = Steered::new();
     let graph = steered.graph;
@@ -282,8 +280,8 @@ fn what_no_node_can_be_is_refused() {
         refused(graph, handle, kind, size, "bodies; allowed is");
     }
     refused(graph, handle, 3, 1, "kind 3");
-    refused(graph, foreign, 0, 1, "is the handle of no graph");
-    refused(graph, 17, 0, 1, "is the handle of no graph");
+    refused(graph, foreign, 0, 1, "is not a conditional handle of a graph");
+    refused(graph, 17, 0, 1, "is not a conditional handle of a graph");
     let mut exec: CUgraphExec = ptr::null_mut();
     let mut params = CUDA_GRAPH_INSTANTIATE_PARAMS {
         flags: 0,
@@ -295,14 +293,14 @@ fn what_no_node_can_be_is_refused() {
     let unused = CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED;
     assert_eq!((code, params.result), (CUDA_ERROR_INVALID_VALUE, unused));
     let (_, [body]) = conditional(graph, &[], handle, CU_GRAPH_COND_TYPE_IF);
-    refused(graph, handle, 0, 1, "is another node's");
+    refused(graph, handle, 0, 1, "belongs to another node");
     let code = code!(cuGraphConditionalHandleCreate(&mut 0, graph, ptr::null_mut(), 0, 2));
     assert_eq!(code, CUDA_ERROR_INVALID_VALUE);
     let mut params = CUgraphNodeParams::new(CU_GRAPH_NODE_TYPE_WAIT_EVENT);
     let code = code!(cuGraphAddNode(&mut ptr::null_mut(), graph, ptr::null(), 0, &mut params));
     assert_eq!(code, CUDA_ERROR_NOT_SUPPORTED);
 
-    // A body goes with its node, and does not do everything.
+    // A body is owned by its node, and does not accept every kind of node.
     assert_eq!(code!(cuGraphDestroy(body)), CUDA_ERROR_INVALID_VALUE);
     assert_eq!(code!(cuGraphInstantiateWithFlags(&mut exec, body, 0)), CUDA_ERROR_INVALID_VALUE);
     unsafe extern "C" fn nothing(_: *mut c_void) {}
@@ -315,7 +313,6 @@ fn what_no_node_can_be_is_refused() {
     assert_eq!(code!(cuGraphGetNodes(body, ptr::null_mut(), &mut nodes)), CUDA_ERROR_INVALID_HANDLE);
 }
 
-/// How many nodes a graph has.
 fn nodes_of(graph: CUgraph) -> usize {
     let mut nodes = 0;
     ok!(cuGraphGetNodes(graph, ptr::null_mut(), &mut nodes));
@@ -323,7 +320,7 @@ fn nodes_of(graph: CUgraph) -> usize {
 }
 
 #[test]
-fn a_launch_that_a_body_refuses_leaves_nothing_there() {
+fn launch_refused_by_a_body_adds_no_nodes() {
     let _alone = alone();
     let steered = Steered::new();
     unsafe extern "C" fn nothing(_: *mut c_void) {}
@@ -342,7 +339,7 @@ fn a_launch_that_a_body_refuses_leaves_nothing_there() {
 }
 
 #[test]
-fn what_cannot_be_added_cannot_be_changed_to() {
+fn updates_obey_the_limits_of_bodies() {
     let _alone = alone();
     let steered = Steered::new();
     let other = Session::new();
@@ -354,11 +351,12 @@ fn what_cannot_be_added_cannot_be_changed_to() {
     let inside = steered.kernel(body, &[], "nothing", &[]);
     let params = common::one_thread(foreign, &mut []);
     assert_eq!(code!(cuGraphKernelNodeSetParams_v2(inside, &params)), CUDA_ERROR_INVALID_VALUE);
-    assert!(detail().contains("of the node's context"), "{}", detail());
+    assert!(detail().contains("belong to the context of the node"), "{}", detail());
     let params = common::one_thread(steered.session.function("stray"), &mut []);
     ok!(cuGraphKernelNodeSetParams_v2(inside, &params));
 
-    // Graphs that cannot be instantiated: a body, and one with a handle that is nobody's.
+    // A graph that cannot be instantiated cannot be the source of an update: a body graph, or a graph
+    // with an unused handle.
     let plain: CUgraph = get!(cuGraphCreate(0));
     let _node = steered.kernel(plain, &[], "nothing", &[]);
     let exec = instantiate(plain);
@@ -379,7 +377,7 @@ fn what_cannot_be_added_cannot_be_changed_to() {
 }
 
 #[test]
-fn an_instantiation_says_why_it_fails() {
+fn failed_instantiation_reports_the_reason() {
     let _alone = alone();
     let steered = Steered::new();
     let handle = steered.handle(None);
@@ -396,7 +394,7 @@ fn an_instantiation_says_why_it_fails() {
     let (wrong, error) = (CUDA_ERROR_INVALID_VALUE, CUDA_GRAPH_INSTANTIATE_ERROR);
     let unused = CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED;
     let on_device = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
-    // A handle is unused in each case, and in the first one alone that is why.
+    // A handle is unused in all three cases, but only the first case fails for that reason.
     assert_eq!(instantiated(steered.graph, 0), (wrong, unused));
     assert_eq!(instantiated(steered.graph, 1 << 20), (wrong, error));
     assert_eq!(instantiated(steered.graph, on_device), (CUDA_ERROR_NOT_SUPPORTED, error));
@@ -408,7 +406,7 @@ fn an_instantiation_says_why_it_fails() {
 }
 
 #[test]
-fn nodes_of_every_kind_come_by_one_call() {
+fn graph_add_node_adds_every_kind() {
     let _alone = alone();
     static CALLED: AtomicUsize = AtomicUsize::new(0);
     unsafe extern "C" fn call(_: *mut c_void) {
@@ -418,13 +416,13 @@ fn nodes_of_every_kind_come_by_one_call() {
     let graph = steered.graph;
     let word = steered.session.word(0);
     let mut params = CUgraphNodeParams::new(CU_GRAPH_NODE_TYPE_MEM_ALLOC);
-    // SAFETY: all bytes are zero, which is a value of each member.
+    // SAFETY: all bytes are zero, which is a valid value of each member.
     let alloc = unsafe { &mut params.value.alloc };
     alloc.pool_props.alloc_type = CU_MEM_ALLOCATION_TYPE_PINNED;
     alloc.pool_props.location = CUmemLocation { kind: CU_MEM_LOCATION_TYPE_DEVICE, id: 0 };
     alloc.bytes = 4;
     let mut last = add(graph, &[], &mut params);
-    // SAFETY: as above; the driver has said where it allocates.
+    // SAFETY: the driver has written the address to this member.
     let address = unsafe { params.value.alloc.dptr };
     let mut params = CUgraphNodeParams::new(CU_GRAPH_NODE_TYPE_MEMSET);
     let first = CUDA_MEMSET_NODE_PARAMS_v1 {
@@ -439,7 +437,7 @@ fn nodes_of_every_kind_come_by_one_call() {
     last = add(graph, &[last], &mut params);
     last = steered.kernel(graph, &[last], "add", &[Pointer(address), Word(2)]);
     let mut params = CUgraphNodeParams::new(CU_GRAPH_NODE_TYPE_MEMCPY);
-    // SAFETY: as above.
+    // SAFETY: all bytes are zero, which is a valid value of each member.
     let copy = unsafe { &mut params.value.memcpy.copy_params };
     (copy.src_memory_type, copy.dst_memory_type) = (CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_DEVICE);
     (copy.src_device, copy.dst_device) = (address, word);
@@ -467,7 +465,7 @@ fn faults_and_endless_loops_in_a_body_lose_the_context() {
     assert_eq!(code!(cuStreamSynchronize(steered.stream)), CUDA_ERROR_ILLEGAL_ADDRESS);
     drop(steered);
 
-    // A handle is of no use without the graph that it was made for.
+    // A handle is invalid once its graph is destroyed.
     let steered = Steered::new();
     let handle = steered.handle(Some(1));
     ok!(cuGraphDestroy(steered.graph));
@@ -475,7 +473,7 @@ fn faults_and_endless_loops_in_a_body_lose_the_context() {
     let arguments = [Pointer(handle), Word(1)];
     assert_eq!(common::launch_with(decide, [1; 3], [1; 3], 0, steered.stream, &arguments), 0);
     assert_eq!(code!(cuStreamSynchronize(steered.stream)), CUDA_ERROR_ILLEGAL_ADDRESS);
-    assert!(detail().contains("the handle of no graph"), "{}", detail());
+    assert!(detail().contains("not a conditional handle of a graph of the context"), "{}", detail());
     drop(steered);
 
     set_step_limit(100_000);
@@ -486,5 +484,5 @@ fn faults_and_endless_loops_in_a_body_lose_the_context() {
     steered.kernel(body, &[], "nothing", &[]);
     ok!(cuGraphLaunch(instantiate(steered.graph), steered.stream));
     assert_eq!(code!(cuStreamSynchronize(steered.stream)), CUDA_ERROR_LAUNCH_TIMEOUT);
-    assert!(detail().contains("went round"), "{}", detail());
+    assert!(detail().contains("looped for"), "{}", detail());
 }

@@ -1,5 +1,5 @@
-//! Several devices in one process, contexts and memory pools. What depends on the number of devices
-//! runs in a process of its own that has so many.
+//! Devices, contexts and memory pools. A test that needs several devices runs itself again in a process
+//! with that number.
 
 mod common;
 
@@ -12,14 +12,14 @@ use warpfold_sim_driver::{host_room, memory_in_use};
 
 const DEVICES: &str = "WARPFOLD_SIM_DEVICES";
 
-/// Runs a test again in a process with an environment variable set.
 fn again(test: &str, variable: &str, value: &str) -> Output {
     let mut command = Command::new(std::env::current_exe().expect("a test has a program"));
     command.env(variable, value).args(["--exact", test, "--nocapture"]);
     command.output().expect("the program of this test runs")
 }
 
-/// Whether this is the process with so many devices; if not, runs the test in one and checks that.
+/// Returns whether this process has `count` devices. If not, runs the test in a process that has them,
+/// and checks that the test passes.
 fn has_devices(test: &str, count: &str) -> bool {
     if std::env::var(DEVICES).is_ok_and(|value| value == count) {
         return true;
@@ -31,8 +31,8 @@ fn has_devices(test: &str, count: &str) -> bool {
 }
 
 #[test]
-fn devices_are_told_apart() {
-    if !has_devices("devices_are_told_apart", "3") {
+fn devices_have_distinct_identities() {
+    if !has_devices("devices_have_distinct_identities", "3") {
         return;
     }
     ok!(cuInit(0));
@@ -58,7 +58,6 @@ fn devices_are_told_apart() {
     assert_eq!(seen.len(), 3);
 }
 
-/// What a function of the driver writes to a place.
 fn get<T: common::Plain>(call: impl FnOnce(&mut T) -> c_int) -> T {
     let mut place = T::ZERO;
     assert_eq!(call(&mut place), 0, "{}", detail());
@@ -66,7 +65,7 @@ fn get<T: common::Plain>(call: impl FnOnce(&mut T) -> c_int) -> T {
 }
 
 #[test]
-fn a_wrong_number_of_devices_is_one_clear_error() {
+fn invalid_device_count_is_a_one_line_error() {
     if std::env::var(DEVICES).is_ok() {
         assert_eq!(code!(cuInit(0)), CUDA_ERROR_NO_DEVICE);
         assert!(detail().contains("allowed is 1 to 16"), "{}", detail());
@@ -74,20 +73,20 @@ fn a_wrong_number_of_devices_is_one_clear_error() {
         return;
     }
     for wrong in ["0", "17", "two", "-1", ",apart", "4,", "4, apart"] {
-        let output = again("a_wrong_number_of_devices_is_one_clear_error", DEVICES, wrong);
+        let output = again("invalid_device_count_is_a_one_line_error", DEVICES, wrong);
         let err = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{err}");
         let expected = format!(
-            "warpfold-sim-driver: WARPFOLD_SIM_DEVICES is `{wrong}`; allowed is 1 to 16, with `,apart` \
-             behind it for devices that do not reach each other"
+            "warpfold-sim-driver: WARPFOLD_SIM_DEVICES is `{wrong}`; allowed is 1 to 16, optionally \
+             followed by `,apart` for devices that cannot access each other"
         );
         assert_eq!(err.lines().filter(|line| line.contains("warpfold")).collect::<Vec<_>>(), [expected]);
     }
 }
 
 #[test]
-fn a_fault_of_the_environment_strikes_once() {
-    let name = "a_fault_of_the_environment_strikes_once";
+fn fault_from_the_environment_is_injected() {
+    let name = "fault_from_the_environment_is_injected";
     match std::env::var("WARPFOLD_SIM_FAIL") {
         Ok(fault) if fault.ends_with("wrong") => assert_eq!(code!(cuInit(0)), CUDA_ERROR_NO_DEVICE),
         Ok(_) => {
@@ -106,7 +105,8 @@ fn a_fault_of_the_environment_strikes_once() {
     }
 }
 
-/// It comes behind what was asked of either context, whichever is current, and before what is next.
+/// The copy runs after the earlier work of both contexts and before their later work, whichever context
+/// is current.
 #[test]
 fn a_copy_between_contexts_waits_for_both() {
     if !has_devices("a_copy_between_contexts_waits_for_both", "2") {
@@ -128,8 +128,8 @@ fn a_copy_between_contexts_waits_for_both() {
 }
 
 #[test]
-fn peers_reach_each_other_when_enabled_and_copies_always() {
-    if !has_devices("peers_reach_each_other_when_enabled_and_copies_always", "2") {
+fn peer_access_is_required_except_for_copies() {
+    if !has_devices("peer_access_is_required_except_for_copies", "2") {
         return;
     }
     let first = Session::on(0);
@@ -152,7 +152,7 @@ fn peers_reach_each_other_when_enabled_and_copies_always() {
     assert_eq!(code!(cuCtxSynchronize()), CUDA_ERROR_ILLEGAL_ADDRESS, "no peer any more");
     first.make_current();
     assert_eq!(peek(from), 6, "the other device is well");
-    // An event of one device may be waited for on the other one.
+    // A stream of one device may wait for an event of another one.
     let done = event();
     first.launch("set", LEGACY, &[Pointer(from), Word(8)]);
     ok!(cuEventRecord(done, LEGACY));
@@ -167,14 +167,14 @@ fn peers_reach_each_other_when_enabled_and_copies_always() {
 }
 
 #[test]
-fn devices_share_what_the_process_can_have() {
-    if !has_devices("devices_share_what_the_process_can_have", "16") {
+fn devices_share_the_memory_of_the_process() {
+    if !has_devices("devices_share_the_memory_of_the_process", "16") {
         return;
     }
     let sessions: Vec<_> = (0..16).map(Session::on).collect();
     let (mut free, mut total) = (0, 0);
     ok!(cuMemGetInfo_v2(&mut free, &mut total));
-    // Nothing is touched, so this costs the host nothing.
+    // No page is touched, so this uses no memory of the host.
     let mut taken = 0;
     for session in &sessions {
         session.make_current();
@@ -185,13 +185,14 @@ fn devices_share_what_the_process_can_have() {
     assert!(free < total / 2, "{free} of {total} are free");
 }
 
-/// The host gives addresses for more than it has, and ends the process that uses them.
+/// The system provides addresses for more memory than the host has, and kills a process that uses them
+/// all.
 #[test]
-fn memory_that_the_host_has_not_is_an_error_before_it_is_touched() {
+fn overcommit_of_host_memory_is_refused() {
     let _session = Session::new();
     let room = host_room() as usize;
     let mut first = ptr::null_mut();
-    // Both halves are fine alone.
+    // Either allocation alone fits.
     let half = room / 5 * 3;
     ok!(cuMemAllocHost_v2(&mut first, half));
     assert!(host_room() as usize <= room - half + (1 << 30), "{} of {room}", host_room());
@@ -206,8 +207,8 @@ fn memory_that_the_host_has_not_is_an_error_before_it_is_touched() {
     ok!(cuMemFreeHost(first));
 }
 
-/// What forgets to write its memory must not find zeros there. Of large memory only the start is
-/// written, as pages that nobody touches are to cost nothing.
+/// A program that does not initialise its memory must not read zeros. Only the start of a large
+/// allocation is filled, so that untouched pages cost nothing.
 #[test]
 fn new_memory_is_not_zero() {
     let _session = Session::new();
@@ -231,8 +232,8 @@ fn new_memory_is_not_zero() {
 }
 
 #[test]
-fn the_primary_context_is_counted_and_goes_with_its_last_holder() {
-    if !has_devices("the_primary_context_is_counted_and_goes_with_its_last_holder", "1") {
+fn last_release_destroys_the_primary_context() {
+    if !has_devices("last_release_destroys_the_primary_context", "1") {
         return;
     }
     ok!(cuInit(0));
@@ -327,8 +328,8 @@ fn pools_allocate_at_once_and_free_in_order() {
 }
 
 #[test]
-fn a_pool_is_reached_by_the_devices_that_it_is_open_to() {
-    if !has_devices("a_pool_is_reached_by_the_devices_that_it_is_open_to", "2") {
+fn pool_access_is_granted_per_device() {
+    if !has_devices("pool_access_is_granted_per_device", "2") {
         return;
     }
     let first = Session::on(0);
@@ -350,7 +351,7 @@ fn a_pool_is_reached_by_the_devices_that_it_is_open_to() {
     assert_eq!(set(2, all), CUDA_ERROR_INVALID_DEVICE);
     assert_eq!(code!(cuMemPoolSetAccess(pool, ptr::null(), 1)), CUDA_ERROR_INVALID_VALUE);
     assert_eq!((set(1, all), access(1)), (0, all));
-    // Of a context that is made later, too.
+    // Contexts that are created later have access, too.
     let second = Session::on(1);
     let copy = second.word(0);
     second.launch("copy", LEGACY, &[Pointer(copy), Pointer(address)]);
@@ -362,8 +363,8 @@ fn a_pool_is_reached_by_the_devices_that_it_is_open_to() {
 }
 
 #[test]
-fn a_pool_of_a_context_that_is_gone_is_reached_by_nobody() {
-    if !has_devices("a_pool_of_a_context_that_is_gone_is_reached_by_nobody", "2") {
+fn pool_access_ends_with_its_context() {
+    if !has_devices("pool_access_ends_with_its_context", "2") {
         return;
     }
     let first = Session::on(0);
@@ -383,7 +384,7 @@ fn a_pool_of_a_context_that_is_gone_is_reached_by_nobody() {
 }
 
 #[test]
-fn addresses_say_what_they_are() {
+fn pointer_attributes_describe_the_allocation() {
     let session = Session::new();
     let word = session.word(0);
     let locked: *mut c_void = get!(cuMemAllocHost_v2(100));
@@ -405,7 +406,7 @@ fn addresses_say_what_they_are() {
     assert_eq!(ask(kind, word + 4).0, CUDA_ERROR_INVALID_VALUE, "behind its end");
     session.launch("set", LEGACY, &[Pointer(managed), Word(7)]);
     ok!(cuCtxSynchronize());
-    // SAFETY: the kernel is done; managed memory is at the same address here.
+    // SAFETY: the kernel has completed, and managed memory has the same address on the host.
     assert_eq!(unsafe { ptr::with_exposed_provenance::<u32>(managed as usize).read() }, 7);
     ok!(cuMemFree_v2(managed));
     assert_eq!(code!(cuMemFree_v2(locked.addr() as u64)), CUDA_ERROR_INVALID_VALUE);
@@ -413,7 +414,7 @@ fn addresses_say_what_they_are() {
 }
 
 #[test]
-fn attributes_are_those_of_the_capability() {
+fn device_attributes_match_the_capability() {
     ok!(cuInit(0));
     let ask = |attribute| {
         let mut value = -1;
@@ -434,8 +435,8 @@ fn attributes_are_those_of_the_capability() {
 }
 
 #[test]
-fn devices_that_are_apart_reach_nothing_of_each_other() {
-    if !has_devices("devices_that_are_apart_reach_nothing_of_each_other", "2,apart") {
+fn isolated_devices_have_no_peer_access() {
+    if !has_devices("isolated_devices_have_no_peer_access", "2,apart") {
         return;
     }
     ok!(cuInit(0));
@@ -453,9 +454,9 @@ fn devices_that_are_apart_reach_nothing_of_each_other() {
 }
 
 #[test]
-fn a_context_of_a_whole_device_may_say_so() {
+fn context_params_without_restriction_are_accepted() {
     ok!(cuInit(0));
-    // Pointers to what it asks for, which are null, and between them how much that is.
+    // `CUctxCreateParams`: two pointers, here null, with a count between them.
     let params: [usize; 3] = [0; 3];
     let given = || params.as_ptr().cast_mut().cast();
     let context: CUcontext = get!(cuCtxCreate_v4(given(), 0, 0));

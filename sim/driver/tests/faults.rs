@@ -1,5 +1,5 @@
-//! What goes wrong: kernels that fault, handles that are none, launches that cannot be, faults on
-//! demand; and memory that is freed too early.
+//! Errors: kernels that fault, invalid handles and launches, injected faults, and memory that is freed
+//! too early.
 
 mod common;
 
@@ -13,7 +13,7 @@ use common::{
 use warpfold_driver::sys::*;
 use warpfold_sim_driver::{Fault, inject, memory_in_use, set_patience, set_step_limit, take_findings};
 
-/// Lets pending work be, however long a test takes on a busy machine.
+/// Creates a session in which pending work does not run without a wait, even if a test is slow.
 fn session() -> Session {
     set_patience(Duration::from_secs(600));
     Session::new()
@@ -41,14 +41,14 @@ fn a_fault_shows_at_the_next_wait_and_stays() {
         assert_eq!(code!(cuMemFree_v2(word)), expected);
         assert_eq!(session.try_launch_unchecked(stream), expected);
         assert_eq!(code!(cuEventDestroy_v2(event)), expected);
-        // The device is not lost: another context has it.
+        // Only the context is lost: another context of the device works.
         let other = Session::new();
         assert_eq!(peek(other.word(5)), 5);
     }
 }
 
 impl Session {
-    /// A launch of a kernel by a handle from before its context was lost.
+    /// Launches with a constant handle, because a lost context does not return a function.
     fn try_launch_unchecked(&self, stream: CUstream) -> c_int {
         let known: CUfunction = ptr::without_provenance_mut(0x5100_0010);
         launch_with(known, [1; 3], [1; 3], 0, stream, &[])
@@ -66,7 +66,7 @@ fn a_kernel_that_never_ends_times_out() {
 }
 
 #[test]
-fn handles_are_looked_up() {
+fn invalid_handles_are_refused() {
     let session = session();
     let (stream, event) = (stream(), event());
     for number in [3_usize, 0x1000, 0x5100_0008, usize::MAX, event.addr()] {
@@ -110,7 +110,7 @@ fn a_launch_needs_function_and_stream_of_one_context() {
 }
 
 #[test]
-fn launches_that_cannot_be_are_refused_by_the_call() {
+fn invalid_launches_are_refused_by_the_call() {
     let session = session();
     let nothing = session.function("nothing");
     let try_shape = |grid, block, shared| launch_with(nothing, grid, block, shared, LEGACY, &[]);
@@ -179,20 +179,20 @@ fn attributes_of_launches_are_kept_or_refused() {
     ok!(cuCtxSynchronize());
 }
 
-/// Loads a module with a log of either kind; the code and the log.
+/// Loads a module with an error or information log; returns the code, the module and the log.
 fn load_with_log(text: &std::ffi::CStr, [buffer, size]: [CUjit_option; 2]) -> (c_int, CUmodule, String) {
     let (mut module, mut log) = (ptr::null_mut(), [0_u8; 200]);
     let mut options = [buffer, size];
     let mut values = [log.as_mut_ptr().cast(), ptr::without_provenance_mut(log.len())];
     let (options, values) = (options.as_mut_ptr(), values.as_mut_ptr());
     let code = code!(cuModuleLoadDataEx(&mut module, text.as_ptr().cast(), 2, options, values));
-    // SAFETY: the array is there, and the driver has written its second value.
+    // SAFETY: the array is alive, and the driver has written its second value.
     let length = unsafe { values.add(1).read() }.addr();
     (code, module, String::from_utf8_lossy(&log[..length]).into_owned())
 }
 
 #[test]
-fn rejected_ptx_says_why_and_where() {
+fn log_of_rejected_ptx_has_the_reason_and_line() {
     let _session = session();
     let load = |text| {
         let options = [CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
@@ -213,7 +213,7 @@ fn rejected_ptx_says_why_and_where() {
 }
 
 #[test]
-fn a_broken_entry_fails_when_it_is_asked_for() {
+fn broken_entry_fails_on_lookup() {
     let session = session();
     let text = c".version 7.8\n.target sm_80\n.address_size 64\n\
         .func f() { nope; }\n\
@@ -275,7 +275,7 @@ fn memory_has_bounds_and_a_capacity() {
 }
 
 #[test]
-fn what_is_freed_while_a_launch_names_it_is_found_and_faults() {
+fn free_during_a_pending_launch_is_found_and_faults() {
     let session = session();
     let (word, stream) = (session.word(0), stream());
     session.launch("set", stream, &[Pointer(word), Word(1)]);
@@ -294,7 +294,7 @@ fn what_is_freed_while_a_launch_names_it_is_found_and_faults() {
 }
 
 #[test]
-fn what_is_freed_while_copies_name_it_is_found() {
+fn free_during_pending_copies_is_found() {
     let session = session();
     let (first, second, stream) = (session.word(1), session.word(0), stream());
     let other = session.word(0);
@@ -311,7 +311,7 @@ fn what_is_freed_while_copies_name_it_is_found() {
 }
 
 #[test]
-fn what_is_freed_behind_the_work_is_no_finding() {
+fn free_after_completed_work_is_not_a_finding() {
     let session = session();
     let (word, other, stream) = (session.word(0), session.word(0), stream());
     session.launch("set", stream, &[Pointer(word), Word(1)]);
@@ -322,7 +322,7 @@ fn what_is_freed_behind_the_work_is_no_finding() {
 }
 
 #[test]
-fn a_module_unloaded_while_its_kernel_is_pending_is_found_and_fails() {
+fn unload_during_a_pending_launch_is_found_and_fails() {
     let session = session();
     session.launch("bump", LEGACY, &[]);
     ok!(cuModuleUnload(session.module));
@@ -364,7 +364,7 @@ fn a_chosen_call_fails_on_demand() {
         assert_eq!(code!(cuMemAlloc_v2(&mut address, 4)), CUDA_ERROR_OUT_OF_MEMORY);
         assert!(injected.has_struck() && detail().contains("injected"), "{}", detail());
         ok!(cuMemAlloc_v2(&mut address, 4));
-        // It is this thread's.
+        // A fault affects only the thread that injects it.
         let other = inject(Fault { call: 1, ..fault });
         let handle = session.context.addr();
         std::thread::scope(|scope| {
@@ -397,7 +397,7 @@ fn calls_are_counted_on_their_thread() {
 }
 
 #[test]
-fn null_is_refused_where_an_answer_goes() {
+fn null_output_pointers_are_refused() {
     let _session = session();
     assert_eq!(code!(cuMemAlloc_v2(ptr::null_mut(), 4)), CUDA_ERROR_INVALID_VALUE);
     assert_eq!(code!(cuEventCreate(ptr::null_mut(), 0)), CUDA_ERROR_INVALID_VALUE);
@@ -407,7 +407,7 @@ fn null_is_refused_where_an_answer_goes() {
 }
 
 #[test]
-fn little_of_the_table_is_not_simulated() {
+fn unsupported_functions_are_at_most_four() {
     let names = warpfold_sim_driver::unsupported();
     println!("not simulated: {}", names.join(", "));
     assert!(names.len() <= 4, "{names:?}");

@@ -1,8 +1,8 @@
-//! Children of a process that has started the driver: refused, as by NVIDIA's driver, whatever they
-//! call.
+//! Forked children of a process that has initialised the driver: their calls fail, as with NVIDIA's
+//! driver.
 #![cfg(unix)]
 
-#[path = "../../../host/driver/tests/child/mod.rs"]
+#[path = "../../../driver/tests/child/mod.rs"]
 mod child;
 mod common;
 
@@ -13,8 +13,8 @@ use child::in_child;
 use common::{LEGACY, Pointer, Session, Word, code, detail, ok, peek};
 use warpfold_driver::sys::*;
 
-/// Calls that a child makes; the first that answers otherwise than that the driver is not initialised,
-/// counted from 1.
+/// Makes several calls, and returns the number, from 1, of the first one that does not return
+/// `CUDA_ERROR_NOT_INITIALIZED`; 0 if all do.
 fn first_served(session: &Session, word: CUdeviceptr) -> u8 {
     let (mut number, mut stream) = (0, ptr::null_mut());
     let answers = [
@@ -32,7 +32,7 @@ fn first_served(session: &Session, word: CUdeviceptr) -> u8 {
 }
 
 #[test]
-fn a_child_is_refused_and_its_parent_goes_on() {
+fn calls_fail_in_a_forked_child_but_not_in_its_parent() {
     let session = Session::new();
     let word = session.word(1);
     session.launch("add", LEGACY, &[Pointer(word), Word(10)]);
@@ -40,7 +40,7 @@ fn a_child_is_refused_and_its_parent_goes_on() {
     let told = in_child(|| {
         let failed = code!(cuCtxSynchronize()) == CUDA_ERROR_NOT_INITIALIZED;
         let (mut version, mut text) = (0, ptr::null());
-        // What needs nothing of the driver's is served.
+        // Functions that use no state of the driver still work.
         let served =
             code!(cuDriverGetVersion(&mut version)) == 0 && code!(cuGetErrorName(3, &mut text)) == 0;
         (failed && served && detail().contains("forked after cuInit")).into()
@@ -52,7 +52,7 @@ fn a_child_is_refused_and_its_parent_goes_on() {
 
 /// Locks that threads hold when the process is forked stay locked in the child.
 #[test]
-fn a_child_waits_for_no_lock_of_its_parents_threads() {
+fn forked_child_does_not_wait_for_inherited_locks() {
     let session = Session::new();
     let word = session.word(0);
     let done = AtomicBool::new(false);

@@ -1,4 +1,4 @@
-//! Nodes of graphs that allocate and free.
+//! Graph nodes that allocate and free memory.
 
 mod common;
 
@@ -9,7 +9,7 @@ use common::{Pointer, Session, Word, alone, code, detail, get, ok, peek, stream}
 use warpfold_driver::sys::*;
 use warpfold_sim_driver::set_patience;
 
-/// Lets pending work be, however long a test takes on a busy machine.
+/// Creates a session in which pending work does not run without a wait, even if a test is slow.
 fn session() -> Session {
     set_patience(Duration::from_secs(600));
     Session::new()
@@ -47,7 +47,6 @@ fn parameters(bytes: usize) -> CUDA_MEM_ALLOC_NODE_PARAMS_v1 {
     }
 }
 
-/// A node that allocates behind others, and its address.
 fn allocation(graph: CUgraph, behind: &[CUgraphNode], bytes: usize) -> (CUgraphNode, CUdeviceptr) {
     let mut params = parameters(bytes);
     let node = get!(cuGraphAddMemAllocNode(graph, behind.as_ptr(), behind.len(), &mut params));
@@ -65,7 +64,7 @@ fn kind(node: CUgraphNode) -> CUgraphNodeType {
     kind
 }
 
-/// A graph of one node that allocates, and its address.
+/// Creates a graph of one node that allocates, and returns the graph and the address.
 fn unfreed(bytes: usize) -> (CUgraph, CUdeviceptr) {
     let graph: CUgraph = get!(cuGraphCreate(0));
     (graph, allocation(graph, &[], bytes).1)
@@ -78,7 +77,7 @@ fn footprint(attribute: CUgraphMem_attribute) -> u64 {
 }
 
 #[test]
-fn a_captured_allocation_is_new_memory_at_one_address_in_each_launch() {
+fn each_launch_allocates_fresh_memory_at_the_same_address() {
     let _alone = alone();
     let session = session();
     let (first, second, stream) = (session.word(0), session.word(0), stream());
@@ -107,7 +106,7 @@ fn a_captured_allocation_is_new_memory_at_one_address_in_each_launch() {
         assert_eq!([first, second].map(peek), [u32::MAX, 12], "nothing is left of the launch before");
     }
     assert_eq!(code!(cuMemFreeAsync(address, stream)), CUDA_ERROR_INVALID_VALUE);
-    assert!(detail().contains("which that graph frees itself"), "{}", detail());
+    assert!(detail().contains("which the graph itself frees"), "{}", detail());
     assert_eq!(code!(cuMemFree_v2(address)), CUDA_ERROR_INVALID_VALUE);
     ok!(cuGraphExecDestroy(exec));
     let gone = code!(cuMemsetD32Async(address, 7, 1, stream));
@@ -115,7 +114,7 @@ fn a_captured_allocation_is_new_memory_at_one_address_in_each_launch() {
 }
 
 #[test]
-fn memory_of_a_graph_is_not_there_before_its_launch() {
+fn graph_memory_is_inaccessible_before_the_launch() {
     let _alone = alone();
     let _session = session();
     let stream = stream();
@@ -127,7 +126,7 @@ fn memory_of_a_graph_is_not_there_before_its_launch() {
 }
 
 #[test]
-fn what_a_graph_leaves_is_freed_before_it_is_launched_again() {
+fn relaunch_requires_freed_graph_memory() {
     let _alone = alone();
     let session = session();
     let (word, stream, other) = (session.word(0), stream(), stream());
@@ -150,7 +149,7 @@ fn what_a_graph_leaves_is_freed_before_it_is_launched_again() {
         }];
     for (free, value) in frees.iter().zip(1..) {
         ok!(cuGraphLaunch(exec, stream));
-        refused(code!(cuGraphLaunch(exec, stream)), "not freed since its last launch");
+        refused(code!(cuGraphLaunch(exec, stream)), "not been freed since its last launch");
         session.launch("set", stream, &[Pointer(address), Word(value)]);
         ok!(cuMemcpyDtoDAsync_v2(word, address, 4, stream));
         ok!(cuStreamSynchronize(stream));
@@ -159,7 +158,7 @@ fn what_a_graph_leaves_is_freed_before_it_is_launched_again() {
         refused(code!(cuMemFree_v2(address)), "which no launch has allocated");
     }
     ok!(cuStreamSynchronize(stream));
-    // A launch that frees by itself, on another stream than the launch before.
+    // A launch with auto-free, on another stream than the previous launch.
     ok!(cuGraphExecDestroy(exec));
     let exec = instantiate(graph, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH);
     for stream in [stream, other, other] {
@@ -169,7 +168,7 @@ fn what_a_graph_leaves_is_freed_before_it_is_launched_again() {
     }
     ok!(cuStreamSynchronize(other));
     assert_eq!(peek(word), u32::MAX, "the last launch has allocated anew");
-    // It outlives graph and launches, until it is freed.
+    // The memory outlives the graph and its launches, until it is freed.
     ok!(cuGraphDestroy(graph));
     ok!(cuGraphExecDestroy(exec));
     assert_eq!(peek(address), 3);
@@ -178,7 +177,7 @@ fn what_a_graph_leaves_is_freed_before_it_is_launched_again() {
 }
 
 #[test]
-fn nodes_free_what_nodes_have_allocated_and_once() {
+fn free_nodes_free_graph_allocations_once() {
     let _alone = alone();
     let session = session();
     let (word, stream) = (session.word(0), stream());
@@ -191,7 +190,7 @@ fn nodes_free_what_nodes_have_allocated_and_once() {
         assert_eq!(code, CUDA_ERROR_INVALID_VALUE);
         assert!(detail().contains(why), "{}", detail());
     };
-    // A node that is not made frees nothing.
+    // A node that is refused does not count as a free.
     let foreign: CUgraphNode = get!(cuGraphAddEmptyNode(other, ptr::null(), 0));
     let code = code!(cuGraphAddMemFreeNode(&mut ptr::null_mut(), graph, &foreign, 1, inside));
     assert_eq!(code, CUDA_ERROR_INVALID_VALUE);
@@ -201,13 +200,13 @@ fn nodes_free_what_nodes_have_allocated_and_once() {
     let _elsewhere: CUgraphNode = get!(cuGraphAddMemFreeNode(other, ptr::null(), 0, outside));
     refused(graph, outside, "another graph");
     for address in [word, inside + 1, 0] {
-        refused(graph, address, "is not what a node of a graph has allocated");
+        refused(graph, address, "is not memory that a node of a graph allocates");
     }
     begin(stream);
     assert_eq!(code!(cuMemFreeAsync(word, stream)), CUDA_ERROR_INVALID_VALUE, "no graph's memory");
     let _graph: CUgraph = end(stream);
 
-    // What such a graph cannot be used for.
+    // A graph with allocations cannot be cloned, instantiated twice, or launched on a captured stream.
     let mut copy: CUgraph = ptr::null_mut();
     assert_eq!(code!(cuGraphClone(&mut copy, graph)), CUDA_ERROR_NOT_SUPPORTED);
     let exec = instantiate(graph, 0);
@@ -220,7 +219,7 @@ fn nodes_free_what_nodes_have_allocated_and_once() {
     ok!(cuGraphExecDestroy(exec));
     let exec = instantiate(graph, 0);
 
-    // Parameters that can be asked for, of what they are of.
+    // Parameters are returned only for nodes of the right kind.
     let mut found = parameters(0);
     ok!(cuGraphMemAllocNodeGetParams(first, &mut found));
     assert_eq!((found.dptr, found.bytes, found.access_desc_count), (inside, 4, 0));
@@ -228,7 +227,7 @@ fn nodes_free_what_nodes_have_allocated_and_once() {
     assert_eq!(code!(cuGraphMemAllocNodeGetParams(freeing, &mut found)), CUDA_ERROR_INVALID_VALUE);
     assert_eq!(code!(cuGraphMemFreeNodeGetParams(first, &mut 0)), CUDA_ERROR_INVALID_VALUE);
 
-    // A graph with other addresses does not stand in for it.
+    // A graph with other addresses cannot update the executable graph.
     let (alike, _address) = (get!(cuGraphCreate(0)), ());
     let (one, freed) = allocation(alike, &[], 4);
     let (two, _left) = allocation(alike, &[one], 4);
@@ -244,7 +243,7 @@ fn nodes_free_what_nodes_have_allocated_and_once() {
 }
 
 #[test]
-fn parameters_that_no_node_can_have_are_refused() {
+fn invalid_allocation_nodes_are_refused() {
     let _alone = alone();
     let _session = session();
     let graph: CUgraph = get!(cuGraphCreate(0));
@@ -262,7 +261,7 @@ fn parameters_that_no_node_can_have_are_refused() {
     let mut count = 1;
     ok!(cuGraphGetNodes(graph, ptr::null_mut(), &mut count));
     assert_eq!(count, 0, "none was added");
-    // More than the device has is refused by the launch, and nothing has happened then.
+    // A launch that needs more memory than the device has is refused without any effect.
     let stream = stream();
     let (graph, address) = unfreed(1 << 40);
     let exec = instantiate(graph, 0);
@@ -272,7 +271,7 @@ fn parameters_that_no_node_can_have_are_refused() {
 }
 
 #[test]
-fn what_a_gpu_would_keep_for_graphs_is_counted() {
+fn reserved_graph_memory_is_counted() {
     const BYTES: usize = 1 << 20;
     let size = BYTES as u64;
     let _alone = alone();
@@ -285,7 +284,7 @@ fn what_a_gpu_would_keep_for_graphs_is_counted() {
         let graph: CUgraph = get!(cuGraphCreate(0));
         let (node, address) = allocation(graph, &[], BYTES);
         let freed = free(graph, node, address);
-        // What comes behind the first takes its place; what comes beside it does not.
+        // The second allocation depends on the free of the first one, so it reuses the memory.
         let (node, address) = allocation(graph, &[freed], BYTES);
         let _freed = free(graph, node, address);
         graph
@@ -312,7 +311,6 @@ fn what_a_gpu_would_keep_for_graphs_is_counted() {
     ok!(cuDeviceGraphMemTrim(0));
     assert_eq!(now(), 0);
 
-    // Memory that is not freed stays.
     let (graph, address) = unfreed(3 * BYTES);
     let exec = instantiate(graph, 0);
     ok!(cuGraphLaunch(exec, one));
@@ -324,7 +322,7 @@ fn what_a_gpu_would_keep_for_graphs_is_counted() {
     ok!(cuDeviceGraphMemTrim(0));
     assert_eq!(now(), 0, "though the graph could be launched again");
 
-    // Two at the same time, in one graph.
+    // Two allocations that are alive at the same time in one graph.
     let graph: CUgraph = get!(cuGraphCreate(0));
     let [first, second] = [(); 2].map(|()| allocation(graph, &[], BYTES));
     let _freed = [first, second].map(|(node, address)| free(graph, node, address));
@@ -347,7 +345,7 @@ fn what_a_gpu_would_keep_for_graphs_is_counted() {
 }
 
 #[test]
-fn a_node_has_a_list_of_its_own_of_the_devices_that_reach_it() {
+fn allocation_node_copies_its_access_descriptors() {
     let _alone = alone();
     let _session = session();
     let graph: CUgraph = get!(cuGraphCreate(0));
@@ -364,7 +362,7 @@ fn a_node_has_a_list_of_its_own_of_the_devices_that_reach_it() {
     ok!(cuGraphMemAllocNodeGetParams(node, &mut found));
     assert_eq!(found.access_desc_count, 1);
     assert_ne!(found.access_descs, list.as_ptr());
-    // SAFETY: the driver lists as many, which stay as long as the node.
+    // SAFETY: the driver returned a list of one descriptor, which lives as long as the node.
     let found = unsafe { *found.access_descs };
     assert_eq!((found.location, found.flags), (own.location, own.flags));
 
@@ -376,7 +374,7 @@ fn a_node_has_a_list_of_its_own_of_the_devices_that_reach_it() {
 }
 
 #[test]
-fn a_graph_that_is_gone_frees_nothing() {
+fn free_nodes_of_a_destroyed_graph_do_not_count() {
     let _alone = alone();
     let _session = session();
     let (graph, other): (CUgraph, CUgraph) = (get!(cuGraphCreate(0)), get!(cuGraphCreate(0)));
@@ -388,7 +386,7 @@ fn a_graph_that_is_gone_frees_nothing() {
     let _freed = free(graph, node, address);
 }
 
-/// A graph of one node that allocates and one that frees.
+/// Creates a graph of one node that allocates and one that frees.
 fn freed(bytes: usize) -> CUgraph {
     let graph: CUgraph = get!(cuGraphCreate(0));
     let (node, address) = allocation(graph, &[], bytes);
@@ -397,7 +395,7 @@ fn freed(bytes: usize) -> CUgraph {
 }
 
 #[test]
-fn a_block_is_of_one_graph_while_others_can_run() {
+fn concurrent_graphs_do_not_share_memory() {
     const BYTES: usize = 1 << 20;
     let _alone = alone();
     let _session = session();
@@ -412,13 +410,13 @@ fn a_block_is_of_one_graph_while_others_can_run() {
     assert_eq!(footprint(kept) - before, BYTES as u64, "the second has what the first had");
     ok!(cuGraphLaunch(first, other));
     assert_eq!(footprint(kept) - before, 2 * BYTES as u64, "which the first does not have again");
-    // Its own launches come one after the other.
+    // Launches of the same graph run one after the other.
     ok!(cuGraphLaunch(first, third));
     assert_eq!(footprint(kept) - before, 2 * BYTES as u64);
 }
 
-/// The most bytes that can be allocated at once.
-fn most() -> usize {
+/// Returns about the largest number of bytes that can be allocated at once.
+fn largest_allocation() -> usize {
     let (mut free, mut total) = (0, 0);
     ok!(cuMemGetInfo_v2(&mut free, &mut total));
     let mut address = 0;
@@ -430,18 +428,18 @@ fn most() -> usize {
 }
 
 #[test]
-fn memory_that_a_launch_will_take_is_nobody_else_s() {
+fn enqueued_launch_reserves_its_memory() {
     let _alone = alone();
     let _session = session();
     let (one, other) = (stream(), stream());
-    // There is room for one of them.
-    let bytes = most() / 4 * 3;
+    // There is memory for only one of the two graphs.
+    let bytes = largest_allocation() / 4 * 3;
     let [first, second] = [(); 2].map(|()| {
         let (graph, address) = unfreed(bytes);
         (instantiate(graph, 0), address)
     });
     ok!(cuGraphLaunch(first.0, one));
-    // Neither before it has run nor thereafter.
+    // The second graph is refused both before and after the launch of the first graph has run.
     for _ in 0..2 {
         assert_eq!(code!(cuGraphLaunch(second.0, other)), CUDA_ERROR_OUT_OF_MEMORY);
         assert_eq!(code!(cuMemAlloc_v2(&mut 0, bytes)), CUDA_ERROR_OUT_OF_MEMORY);
@@ -450,7 +448,7 @@ fn memory_that_a_launch_will_take_is_nobody_else_s() {
         assert!(free < bytes, "{free} of {total}");
         ok!(cuCtxSynchronize());
     }
-    // What comes behind a free has its memory, though nothing is freed yet.
+    // A launch after a pending free on the same stream uses that memory.
     ok!(cuMemFreeAsync(first.1, one));
     ok!(cuGraphLaunch(second.0, one));
     ok!(cuCtxSynchronize());
@@ -460,11 +458,11 @@ fn memory_that_a_launch_will_take_is_nobody_else_s() {
 }
 
 #[test]
-fn a_small_allocation_does_not_take_what_a_launch_has() {
+fn small_allocation_does_not_use_reserved_memory() {
     const SMALL: usize = 512 << 10;
     let _alone = alone();
     let _session = session();
-    let (stream, free) = (stream(), most());
+    let (stream, free) = (stream(), largest_allocation());
     let (mut all, mut total) = (0, 0);
     ok!(cuMemGetInfo_v2(&mut all, &mut total));
     if free < all {
@@ -481,10 +479,10 @@ fn a_small_allocation_does_not_take_what_a_launch_has() {
 }
 
 #[test]
-fn what_a_context_takes_with_it_is_not_allocated() {
+fn destroyed_context_releases_graph_memory() {
     let _alone = alone();
     let (kept, bytes) = (CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, 1 << 20);
-    // A graph that allocates in a context that is gone.
+    // Memory of a graph that allocates in a destroyed context.
     let here = session();
     ok!(cuDeviceGraphMemTrim(0));
     let (before, stream) = (footprint(kept), stream());
@@ -499,7 +497,7 @@ fn what_a_context_takes_with_it_is_not_allocated() {
     ok!(cuDeviceGraphMemTrim(0));
     assert_eq!(footprint(kept), before);
 
-    // A launch that is gone with its context, before it has allocated in another one.
+    // Memory of a launch that is dropped with its context before it allocates in another context.
     let (graph, address) = unfreed(bytes);
     let gone = session();
     let exec = instantiate(graph, 0);

@@ -1,4 +1,4 @@
-//! Graphs: recorded from streams, or made by hand.
+//! Graphs that are captured from streams or built node by node.
 
 mod common;
 
@@ -14,7 +14,7 @@ use common::{
 use warpfold_driver::sys::*;
 use warpfold_sim_driver::set_patience;
 
-/// Lets pending work be, however long a test takes on a busy machine.
+/// Creates a session in which pending work does not run without a wait, even if a test is slow.
 fn session() -> Session {
     set_patience(Duration::from_secs(600));
     Session::new()
@@ -47,7 +47,7 @@ fn instantiate(graph: CUgraph) -> CUgraphExec {
 }
 
 #[test]
-fn a_captured_stream_runs_nothing_and_its_graph_runs_it_as_often_as_wanted() {
+fn captured_work_runs_only_when_its_graph_is_launched() {
     let _alone = alone();
     let session = session();
     let (word, stream) = (session.word(1), stream());
@@ -72,7 +72,7 @@ fn a_captured_stream_runs_nothing_and_its_graph_runs_it_as_often_as_wanted() {
 }
 
 #[test]
-fn events_carry_a_capture_to_other_streams_and_back() {
+fn event_waits_extend_a_capture_to_other_streams() {
     let _alone = alone();
     let session = session();
     let (first, second) = (session.word(1), session.word(0));
@@ -107,7 +107,7 @@ fn events_carry_a_capture_to_other_streams_and_back() {
 }
 
 #[test]
-fn work_that_is_not_joined_spoils_the_capture() {
+fn unjoined_work_fails_the_capture() {
     let _alone = alone();
     let session = session();
     let (word, origin, side, fork) = (session.word(0), stream(), stream(), event());
@@ -128,14 +128,13 @@ fn work_that_is_not_joined_spoils_the_capture() {
     let mut graph = ptr::dangling_mut();
     let code = code!(cuStreamEndCapture(origin, &mut graph));
     assert_eq!((code, graph), (CUDA_ERROR_STREAM_CAPTURE_UNJOINED, ptr::null_mut()));
-    // Both are streams as before.
     session.launch("set", side, &[Pointer(word), Word(2)]);
     ok!(cuStreamSynchronize(side));
     assert_eq!(peek(word), 2);
 }
 
 #[test]
-fn a_stream_that_has_joined_a_capture_may_go() {
+fn joined_stream_can_be_destroyed_during_capture() {
     let _alone = alone();
     let session = session();
     let (word, origin, fork, join) = (session.word(0), stream(), event(), event());
@@ -156,14 +155,14 @@ fn a_stream_that_has_joined_a_capture_may_go() {
     ok!(cuGraphLaunch(exec, origin));
     ok!(cuStreamSynchronize(origin));
     assert_eq!(peek(word), 11);
-    // One that has not leaves work that nothing is behind.
+    // A stream that is destroyed before it is joined leaves unjoined nodes.
     ok!(cuStreamDestroy_v2(forked()));
     let code = code!(cuStreamEndCapture(origin, &mut ptr::null_mut()));
     assert_eq!(code, CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
 }
 
 #[test]
-fn a_capture_is_over_with_the_stream_that_it_began_in() {
+fn destroying_origin_stream_ends_capture() {
     let _alone = alone();
     let session = session();
     let word = session.word(0);
@@ -179,7 +178,7 @@ fn a_capture_is_over_with_the_stream_that_it_began_in() {
     let is_gone = |graph| {
         let code = code!(cuGraphGetNodes(graph, ptr::null_mut(), &mut 0));
         assert_eq!(code, CUDA_ERROR_INVALID_HANDLE);
-        // What a capture forbids is allowed.
+        // Calls that are not allowed during a capture are allowed again.
         let other: CUdeviceptr = get!(cuMemAlloc_v2(4));
         ok!(cuMemFree_v2(other));
         ok!(cuMemsetD32Async(word, 1, 1, LEGACY));
@@ -190,7 +189,7 @@ fn a_capture_is_over_with_the_stream_that_it_began_in() {
     ok!(cuStreamDestroy_v2(origin));
     is_gone(graph);
 
-    // A stream that has joined it cannot end it, and has nothing to go on with.
+    // A stream that has joined the capture cannot end it, and stays invalidated.
     let (origin, side, fork) = (stream(), blocking_stream(), event());
     let graph = captured(origin);
     ok!(cuEventRecord(fork, origin));
@@ -205,7 +204,7 @@ fn a_capture_is_over_with_the_stream_that_it_began_in() {
     assert_eq!(code!(cuStreamWaitEvent(stream(), fork, 0)), CUDA_ERROR_CAPTURED_EVENT);
     ok!(cuStreamDestroy_v2(side));
 
-    // A graph that was there before stays.
+    // A graph that existed before the capture is kept.
     let (origin, given) = (stream(), get!(cuGraphCreate(0)));
     let mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
     ok!(cuStreamBeginCaptureToGraph(origin, given, ptr::null(), ptr::null(), 0, mode));
@@ -217,7 +216,7 @@ fn a_capture_is_over_with_the_stream_that_it_began_in() {
 }
 
 #[test]
-fn waits_and_unsafe_calls_spoil_a_capture() {
+fn waits_and_unsafe_calls_invalidate_a_capture() {
     let _alone = alone();
     let session = session();
     let (origin, other, event) = (stream(), stream(), event());
@@ -246,7 +245,7 @@ fn waits_and_unsafe_calls_spoil_a_capture() {
         assert_eq!(spoilt(call, global, unsupported), invalid);
     }
     assert_eq!(spoilt(allocate, relaxed, 0), 0);
-    // A thread may say that its calls do no harm.
+    // A thread in relaxed mode does not invalidate captures.
     let mut mode = relaxed;
     ok!(cuThreadExchangeStreamCaptureMode(&mut mode));
     assert_eq!(mode, global);
@@ -256,7 +255,7 @@ fn waits_and_unsafe_calls_spoil_a_capture() {
 }
 
 #[test]
-fn another_thread_s_upload_spoils_a_global_capture_of_a_blocking_stream_only() {
+fn legacy_stream_work_invalidates_only_blocking_captures() {
     let _alone = alone();
     let session = session();
     let (word, context) = (session.word(0), session.context.addr());
@@ -283,7 +282,7 @@ fn another_thread_s_upload_spoils_a_global_capture_of_a_blocking_stream_only() {
 }
 
 #[test]
-fn another_thread_s_allocation_spoils_a_global_capture_only() {
+fn foreign_allocation_invalidates_only_global_captures() {
     let _alone = alone();
     let session = session();
     let (origin, context) = (stream(), session.context.addr());
@@ -343,11 +342,11 @@ fn captured_copies_read_and_write_when_the_graph_runs() {
     ok!(cuMemcpyDtoHAsync_v2(to.cast(), word, 4, stream));
     let exec = instantiate(end(stream));
     for (value, expected) in [(1, 11), (2, 12)] {
-        // SAFETY: nothing of the graph is under way.
+        // SAFETY: no launch of the graph is in flight.
         unsafe { from.write(value) };
         ok!(cuGraphLaunch(exec, stream));
         ok!(cuStreamSynchronize(stream));
-        // SAFETY: as above.
+        // SAFETY: no launch of the graph is in flight.
         assert_eq!(unsafe { to.read() }, expected);
     }
 }
@@ -359,7 +358,7 @@ unsafe extern "C" fn add_up(data: *mut c_void) {
 }
 
 #[test]
-fn graphs_are_made_by_hand() {
+fn graphs_are_built_node_by_node() {
     let _alone = alone();
     let session = session();
     let (first, second, stream) = (session.word(0), session.word(0), stream());
@@ -398,7 +397,6 @@ fn fill_of(dst: CUdeviceptr, value: u32) -> CUDA_MEMSET_NODE_PARAMS_v1 {
     CUDA_MEMSET_NODE_PARAMS_v1 { dst, pitch: 0, value, element_bytes: 4, width: 1, height: 1 }
 }
 
-/// One thread of a kernel.
 fn launch_of(function: CUfunction, places: &mut [*mut c_void]) -> CUDA_KERNEL_NODE_PARAMS_v1 {
     let (kernel_params, extra) = (places.as_mut_ptr(), ptr::null_mut());
     CUDA_KERNEL_NODE_PARAMS_v1 {
@@ -412,7 +410,7 @@ fn launch_of(function: CUfunction, places: &mut [*mut c_void]) -> CUDA_KERNEL_NO
 }
 
 #[test]
-fn parameters_change_in_a_graph_that_can_be_launched() {
+fn node_parameters_of_an_executable_graph_can_change() {
     let _alone = alone();
     let session = session();
     let (words, stream) = ([(); 3].map(|()| session.word(0)), stream());
@@ -450,7 +448,7 @@ fn parameters_change_in_a_graph_that_can_be_launched() {
     ok!(cuGraphExecDestroy(other));
     ok!(cuGraphLaunch(exec, stream));
 
-    // What was launched keeps what it had.
+    // An enqueued launch keeps its parameters.
     let arguments = [Pointer(first), Word(5)];
     let mut others = arguments.each_ref().map(common::Argument::place);
     let add = launch_of(session.function("add"), &mut others);
@@ -464,7 +462,6 @@ fn parameters_change_in_a_graph_that_can_be_launched() {
     ok!(cuStreamSynchronize(stream));
     assert_eq!((words.map(peek), COUNT.load(Ordering::Relaxed)), ([15, 42, 15], 101));
 
-    // A node of another kind, and of another graph.
     assert_eq!(code!(cuGraphExecKernelNodeSetParams(exec, filled, &add)), CUDA_ERROR_INVALID_VALUE);
     let clone: CUgraph = get!(cuGraphClone(graph));
     let mut others = [ptr::null_mut(); 4];
@@ -476,7 +473,8 @@ fn parameters_change_in_a_graph_that_can_be_launched() {
         CUDA_ERROR_INVALID_VALUE
     );
 
-    // The graph that it was made of is as before; what that one changes to is taken over as a whole.
+    // Updates of an executable graph leave its source graph unchanged; an update from a graph replaces
+    // all parameters.
     ok!(cuGraphKernelNodeSetParams(added, &add));
     let no_info = CUgraphExecUpdateResultInfo {
         result: -1,
@@ -490,7 +488,7 @@ fn parameters_change_in_a_graph_that_can_be_launched() {
     ok!(cuStreamSynchronize(stream));
     assert_eq!((words.map(peek), COUNT.load(Ordering::Relaxed)), ([45, 45, 15], 102));
 
-    // A graph of another form is not.
+    // A graph with another node cannot update the executable graph.
     let last: CUgraphNode = get!(cuGraphAddEmptyNode(graph, &called, 1));
     let mut info = no_info;
     let code = code!(cuGraphExecUpdate_v2(exec, graph, &mut info));
@@ -504,7 +502,6 @@ fn parameters_change_in_a_graph_that_can_be_launched() {
     assert_eq!((info.result, info.error_node), (CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, emptied));
 }
 
-/// A copy of four bytes from one device address to another.
 fn row_copy(to: u64, from: u64) -> CUDA_MEMCPY3D_v2 {
     let null = ptr::null_mut();
     CUDA_MEMCPY3D_v2 {
@@ -537,7 +534,7 @@ fn row_copy(to: u64, from: u64) -> CUDA_MEMCPY3D_v2 {
 }
 
 #[test]
-fn launches_of_one_graph_come_one_after_the_other() {
+fn launches_of_one_graph_are_serialized() {
     let _alone = alone();
     let session = session();
     let (word, streams) = (session.word(0), [stream(), stream()]);

@@ -1,4 +1,4 @@
-//! Streams run when something waits for them, and no sooner: what is not waited for is not there.
+//! Streams run their work only when something waits for it; until then, results are not visible.
 
 mod common;
 
@@ -10,7 +10,7 @@ use common::{LEGACY, Pointer, Session, Word, blocking_stream, code, event, get, 
 use warpfold_driver::sys::*;
 use warpfold_sim_driver::{LATE_VARIABLE, run_late, set_patience};
 
-/// Lets pending work be, however long a test takes on a busy machine.
+/// Creates a session in which pending work does not run without a wait, even if a test is slow.
 fn session() -> Session {
     set_patience(Duration::from_secs(600));
     Session::new()
@@ -27,7 +27,7 @@ fn a_launch_runs_when_its_stream_is_waited_for() {
 }
 
 #[test]
-fn forcing_one_stream_leaves_the_others_be() {
+fn waiting_for_a_stream_does_not_run_others() {
     let session = session();
     let words = [session.word(0), session.word(0)];
     let streams = [stream(), stream()];
@@ -51,7 +51,7 @@ fn work_of_a_stream_runs_in_its_order() {
     assert_eq!(peek(word), 42);
 }
 
-/// As the interface promises of memory that the host reaches, and of no other.
+/// CUDA promises completion only for memory that the host can access.
 #[test]
 fn a_memset_of_host_memory_is_done_when_the_call_returns() {
     let session = session();
@@ -65,7 +65,7 @@ fn a_memset_of_host_memory_is_done_when_the_call_returns() {
     ok!(cuMemHostAlloc(&mut locked, 4, CU_MEMHOSTALLOC_DEVICEMAP));
     for address in [managed, locked.addr() as CUdeviceptr] {
         ok!(cuMemsetD32_v2(address, 3, 1));
-        // SAFETY: the host reaches so many bytes there, and nothing writes them.
+        // SAFETY: the host can access four bytes at the address, and nothing writes them.
         assert_eq!(unsafe { ptr::with_exposed_provenance::<u32>(address as usize).read() }, 3);
     }
 }
@@ -88,7 +88,7 @@ fn streams_wait_for_events_and_for_nothing_else() {
 }
 
 #[test]
-fn an_event_stands_for_its_last_record_at_the_time_of_the_wait() {
+fn wait_uses_latest_record_at_call_time() {
     let session = session();
     let (word, copy) = (session.word(0), session.word(0));
     let (first, second, event) = (stream(), stream(), event());
@@ -105,7 +105,7 @@ fn an_event_stands_for_its_last_record_at_the_time_of_the_wait() {
 }
 
 #[test]
-fn the_first_query_leaves_work_as_it_is_and_the_second_runs_it() {
+fn second_query_runs_pending_work() {
     let session = session();
     let (word, stream, event) = (session.word(0), stream(), event());
     assert_eq!(code!(cuEventQuery(event)), 0, "never recorded");
@@ -125,7 +125,8 @@ fn the_first_query_leaves_work_as_it_is_and_the_second_runs_it() {
     assert_eq!(code!(cuStreamQuery(stream)), 0);
 }
 
-/// Queries until one runs what is on a stream.
+/// Queries a stream until its work has run, and returns the number of queries that reported it as
+/// pending.
 fn queries(stream: CUstream) -> u32 {
     let mut queries = 0;
     while code!(cuStreamQuery(stream)) == CUDA_ERROR_NOT_READY {
@@ -135,7 +136,7 @@ fn queries(stream: CUstream) -> u32 {
 }
 
 #[test]
-fn queries_leave_late_work_as_it_is_until_a_host_polls() {
+fn late_work_runs_only_after_many_queries() {
     let session = session();
     let (word, stream, event) = (session.word(0), stream(), event());
     let late = run_late();
@@ -155,9 +156,9 @@ fn queries_leave_late_work_as_it_is_until_a_host_polls() {
     assert_eq!((queries(stream), peek(word)), (2, 2));
 }
 
-/// What does not wait for each other runs the newest first; what does keeps its order.
+/// Independent work runs newest first; dependent work keeps its order.
 #[test]
-fn late_work_runs_in_the_order_that_is_promised_and_in_no_other() {
+fn late_work_keeps_only_the_guaranteed_order() {
     let session = session();
     let _late = run_late();
     for waits in [false, true] {
@@ -176,9 +177,9 @@ fn late_work_runs_in_the_order_that_is_promised_and_in_no_other() {
     }
 }
 
-/// In processes of their own: the environment is the process's.
+/// Each case is a process of its own, because the environment is read once.
 #[test]
-fn the_environment_has_work_run_late_in_the_whole_process() {
+fn environment_variable_enables_late_work() {
     const INNER: &str = "LATE_INNER";
     if std::env::var_os(INNER).is_some() {
         let session = session();
@@ -191,7 +192,7 @@ fn the_environment_has_work_run_late_in_the_whole_process() {
         [("", "\n2 queries"), ("0", "\n2 queries"), ("1", "\n33 queries"), ("no\n", &*wrong)]
     {
         let mut test = std::process::Command::new(std::env::current_exe().expect("this program"));
-        test.args(["--exact", "the_environment_has_work_run_late_in_the_whole_process", "--nocapture"]);
+        test.args(["--exact", "environment_variable_enables_late_work", "--nocapture"]);
         let output = test.env(INNER, "1").env(LATE_VARIABLE, late).output().expect("it runs");
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         assert!(said.contains(what), "{late:?}: {said}");
@@ -199,7 +200,7 @@ fn the_environment_has_work_run_late_in_the_whole_process() {
 }
 
 #[test]
-fn the_legacy_stream_waits_for_blocking_streams_and_they_for_it() {
+fn legacy_and_blocking_streams_wait_for_each_other() {
     let session = session();
     let (word, other) = (session.word(0), session.word(0));
     let (blocking, free) = (blocking_stream(), stream());
@@ -208,7 +209,7 @@ fn the_legacy_stream_waits_for_blocking_streams_and_they_for_it() {
     session.launch("add", LEGACY, &[Pointer(word), Word(10)]);
     session.launch("add", blocking, &[Pointer(word), Word(100)]);
     let mut value = 0_u32;
-    // A blocking copy is on the legacy stream, behind all of the blocking ones.
+    // A blocking copy runs on the legacy stream, after the work of all blocking streams.
     ok!(cuMemcpyDtoH_v2((&raw mut value).cast(), word, 4));
     assert_eq!(value, 111);
     assert_eq!(peek(other), 0, "a stream that does not block waits for itself");
@@ -235,12 +236,12 @@ fn pageable_sources_are_staged_and_page_locked_ones_read_later() {
     let mut pageable = 1_u32;
     let locked: *mut c_void = get!(cuMemAllocHost_v2(4));
     let locked = locked.cast::<u32>();
-    // SAFETY: nothing runs that uses the four bytes.
+    // SAFETY: no work that uses the four bytes is running.
     unsafe { locked.write(1) };
     ok!(cuMemcpyHtoDAsync_v2(first, (&raw const pageable).cast(), 4, stream));
     ok!(cuMemcpyHtoDAsync_v2(second, locked.cast(), 4, stream));
     pageable += 1;
-    // SAFETY: as above: the copy waits. On a GPU this would be a race.
+    // SAFETY: the pending copy has not started. On a GPU this write would be a race.
     unsafe { locked.write(2) };
     assert_eq!([first, second].map(peek), [0, 0]);
     ok!(cuStreamSynchronize(stream));
@@ -250,7 +251,7 @@ fn pageable_sources_are_staged_and_page_locked_ones_read_later() {
 }
 
 #[test]
-fn an_upload_by_a_blocking_call_may_still_be_under_way() {
+fn blocking_upload_returns_before_the_copy_has_run() {
     let session = session();
     let (word, copy, free) = (session.word(0), session.word(0), stream());
     let value = 5_u32;
@@ -263,19 +264,19 @@ fn an_upload_by_a_blocking_call_may_still_be_under_way() {
 }
 
 #[test]
-fn downloads_into_page_locked_memory_come_when_waited_for() {
+fn page_locked_downloads_complete_at_a_wait() {
     let session = session();
     let (word, stream) = (session.word(6), stream());
     let locked: *mut c_void = get!(cuMemHostAlloc(8, 0));
     let seen = || {
-        // SAFETY: nothing writes the word now; it is looked at as the host would.
+        // SAFETY: nothing writes the word now; the read is volatile, as in a host that polls.
         unsafe { locked.cast::<u32>().read_volatile() }
     };
     ok!(cuMemcpyDtoHAsync_v2(locked, word, 4, stream));
     assert_ne!(seen(), 6);
     ok!(cuStreamSynchronize(stream));
     assert_eq!(seen(), 6);
-    // The blocking call waits, whatever the memory is.
+    // A blocking copy waits even if its destination is page-locked memory.
     ok!(cuMemsetD32Async(word, 8, 1, stream));
     ok!(cuStreamSynchronize(stream));
     ok!(cuMemcpyDtoH_v2(locked, word, 4));
@@ -290,7 +291,7 @@ fn kernels_write_mapped_memory_at_the_host_address() {
     assert_eq!(device, locked.addr() as u64);
     session.launch("set", LEGACY, &[Pointer(device), Word(3)]);
     ok!(cuStreamSynchronize(LEGACY));
-    // SAFETY: the kernel is done.
+    // SAFETY: the kernel, which wrote the word, is done.
     assert_eq!(unsafe { locked.cast::<u32>().read() }, 3);
 
     let mut own = vec![0_u32; 100];
@@ -303,7 +304,7 @@ fn kernels_write_mapped_memory_at_the_host_address() {
     assert_eq!(code!(cuMemHostUnregister(middle.cast())), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
 }
 
-/// What host functions have seen.
+/// The sum of the values that host functions have added.
 static CALLED: AtomicU32 = AtomicU32::new(0);
 
 unsafe extern "C" fn remember(data: *mut c_void) {

@@ -1,4 +1,4 @@
-//! Libraries, whose kernels stand wherever functions do, and links.
+//! Libraries, whose kernels can be passed as functions, and links.
 
 mod common;
 
@@ -19,13 +19,13 @@ fn kernel(library: CUlibrary, name: &CStr) -> CUkernel {
     get!(cuLibraryGetKernel(library, name.as_ptr()))
 }
 
-/// A kernel in the place of a function, as the interface allows it.
+/// Casts a kernel to a function handle, as the interface allows.
 fn cast(kernel: CUkernel) -> CUfunction {
     kernel.cast()
 }
 
 #[test]
-fn a_librarys_kernel_runs_in_each_context_with_variables_of_its_own() {
+fn library_variables_are_per_context() {
     let first = Session::on(0);
     let library = library(common::KERNELS);
     let (set, bump) = (kernel(library, c"set"), kernel(library, c"bump"));
@@ -53,7 +53,7 @@ fn a_librarys_kernel_runs_in_each_context_with_variables_of_its_own() {
     first.make_current();
     assert_eq!(count(0), 9);
 
-    // The function of a kernel is that of the current context.
+    // A kernel's function belongs to the current context.
     let own: CUfunction = get!(cuKernelGetFunction(set));
     assert_eq!(launch_with(own, [1; 3], [1; 3], 0, LEGACY, &[Pointer(word), Word(6)]), 0);
     ok!(cuCtxSynchronize());
@@ -117,7 +117,7 @@ fn add(link: CUlinkState, kind: CUjitInputType, text: &[u8]) -> c_int {
 }
 
 #[test]
-fn a_link_is_an_image_of_all_that_was_added() {
+fn linked_image_contains_every_input() {
     let session = Session::new();
     let link = link();
     assert_eq!(add(link, CU_JIT_INPUT_PTX, common::KERNELS.as_bytes()), 0, "{}", detail());
@@ -147,7 +147,7 @@ fn a_link_is_an_image_of_all_that_was_added() {
 }
 
 #[test]
-fn what_cannot_be_linked_says_so() {
+fn unsupported_link_inputs_are_refused() {
     let _session = Session::new();
     let link = link();
     assert_eq!(add(link, CU_JIT_INPUT_CUBIN, b"\x7fELF\xff"), CUDA_ERROR_NO_BINARY_FOR_GPU);
@@ -163,7 +163,7 @@ fn what_cannot_be_linked_says_so() {
 fn grids_synchronise_by_the_device_runtime() {
     let _session = Session::new();
     let link = link();
-    // Each block writes its number, and reads that of the next one behind the barrier; twice.
+    // Twice, each block writes its value and, after a grid barrier, reads that of the next block.
     let text = ".version 7.8\n.target sm_80\n.address_size 64
         .extern .func (.param .b64 r) cudaCGGetIntrinsicHandle(.param .b32 scope);
         .extern .func (.param .b32 r) cudaCGSynchronize(.param .b64 handle, .param .b32 flags);
@@ -192,9 +192,9 @@ fn grids_synchronise_by_the_device_runtime() {
     let mut found = [0_u32; 5];
     ok!(cuLaunchCooperativeKernel(turn, 5, 1, 1, 64, 1, 1, 0, LEGACY, parameters.as_mut_ptr()));
     ok!(cuMemcpyDtoH_v2(found.as_mut_ptr().cast(), to, 20));
-    // After two rounds each has the number of the block behind the next one.
+    // After two rounds each block has the number of the block two further on.
     assert_eq!(found, [2, 3, 4, 0, 1]);
-    // Without a cooperative launch there is nothing to wait by.
+    // A launch that is not cooperative has no grid barrier, so `cudaCGSynchronize` returns an error.
     let (given, none) = (parameters.as_mut_ptr(), ptr::null_mut());
     ok!(cuLaunchKernel(turn, 1, 1, 1, 1, 1, 1, 0, LEGACY, given, none));
     ok!(cuMemcpyDtoH_v2(found.as_mut_ptr().cast(), to, 4));

@@ -1,4 +1,4 @@
-//! The simulator as `libcuda.so.1`: a program that opens the library runs a kernel by it.
+//! The simulator as `libcuda.so.1`: a program that opens the library runs a kernel through it.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 use warpfold_driver::Driver;
 use warpfold_driver::sys::*;
 
-/// The library, built once, under the name that programs look for.
+/// Returns the path of the library, which is built once and named as programs expect.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(build)
@@ -31,7 +31,7 @@ fn build() -> PathBuf {
     let output = cargo.output().expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let named = folder.join("libcuda.so.1");
-    // What an older test has left there would be tested in its place.
+    // A library that an earlier run has left would be tested instead of this one.
     let _was_there = fs::remove_file(&named);
     match symlink("libcuda/debug/libcuda.so", &named) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => panic!("{}: {error}", named.display()),
@@ -40,10 +40,9 @@ fn build() -> PathBuf {
     named
 }
 
-/// Calls a function of the library that must succeed.
 macro_rules! ok {
     ($driver:ident.$name:ident($($argument:expr),* $(,)?)) => {{
-        // SAFETY: the calls get what the interface asks for.
+        // SAFETY: the arguments meet the contract of the driver's function.
         let code = unsafe { ($driver.api().$name)($($argument),*) };
         assert_eq!(code, 0, "{}", stringify!($name));
     }};
@@ -74,13 +73,13 @@ fn a_program_that_opens_the_library_runs_a_kernel() {
 }
 
 #[test]
-fn every_function_is_found_by_the_name_that_programs_ask_for() {
+fn get_proc_address_finds_unversioned_names() {
     let path = library();
-    // SAFETY: as above.
+    // SAFETY: the library is the simulator's driver.
     let driver = unsafe { Driver::load_from(path) }.expect("it is a driver");
     let find = |symbol: &std::ffi::CStr, version| {
         let (mut function, mut status) = (ptr::null_mut(), -1);
-        // SAFETY: the call gets what the interface asks for.
+        // SAFETY: the arguments meet the contract of the driver's function.
         let code = unsafe {
             let find = driver.api().cuGetProcAddress_v2;
             find(symbol.as_ptr(), &mut function, version, 0, &mut status)
@@ -96,11 +95,11 @@ fn every_function_is_found_by_the_name_that_programs_ask_for() {
     assert_eq!(find(c"cuTexRefCreate", 12_000), none);
 }
 
-/// What programs count on where memory is freed: NVIDIA's driver waits.
+/// NVIDIA's driver waits for pending work before it frees memory, and programs rely on it.
 #[test]
-fn memory_is_freed_behind_the_work_that_names_it() {
+fn free_waits_for_pending_work() {
     let path = library();
-    // SAFETY: as above.
+    // SAFETY: the library is the simulator's driver.
     let driver = unsafe { Driver::load_from(path) }.expect("it is a driver");
     let (mut context, mut stream, mut from, mut to) = (ptr::null_mut(), ptr::null_mut(), 0, 0);
     ok!(driver.cuInit(0));
@@ -117,17 +116,17 @@ fn memory_is_freed_behind_the_work_that_names_it() {
     ok!(driver.cuCtxDestroy_v2(context));
 }
 
-/// Some clients take every name of the driver's as they start.
+/// Some clients look up every driver function when they start.
 #[test]
-fn functions_that_are_not_simulated_are_exported_and_say_so() {
-    // SAFETY: the library's start does nothing that another one's would.
+fn unsupported_functions_are_exported_and_return_an_error() {
+    // SAFETY: the library's initialisers are those of a Rust library, and do not affect this program.
     let opened = unsafe { libloading::Library::new(library()) }.unwrap();
     for name in
         ["cuMipmappedArrayCreate", "cuTexRefCreate", "cuGetExportTable", "cuGraphAddChildGraphNode"]
     {
         // SAFETY: the function takes any arguments, and reads none.
         let found = unsafe { opened.get::<unsafe extern "C" fn() -> c_int>(name.as_bytes()) };
-        // SAFETY: as above.
+        // SAFETY: the function takes any arguments, and reads none.
         assert_eq!(unsafe { found.unwrap()() }, CUDA_ERROR_NOT_SUPPORTED, "{name}");
     }
 }

@@ -1,4 +1,4 @@
-//! What kernels print comes to standard output; and what cooperative launches find, which others do not.
+//! The output of kernels on standard output, and the grid barrier of cooperative launches.
 
 mod common;
 
@@ -35,13 +35,13 @@ fn function(name: &str) -> CUfunction {
     get!(cuModuleGetFunction(module, name.as_ptr()))
 }
 
-/// In a process of its own, whose output is this.
+/// Runs in a process of its own, to capture its output.
 #[test]
-fn what_kernels_print_is_the_programs_output() {
+fn kernel_printf_writes_to_standard_output() {
     const INNER: &str = "WARPFOLD_TEST_PRINTS";
     if env::var_os(INNER).is_none() {
         let mut again = Command::new(env::current_exe().unwrap());
-        let name = "what_kernels_print_is_the_programs_output";
+        let name = "kernel_printf_writes_to_standard_output";
         let output = again.args(["--exact", name, "--nocapture"]).env(INNER, "1").output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success(), "{said}");
@@ -61,7 +61,7 @@ fn what_kernels_print_is_the_programs_output() {
 }
 
 #[test]
-fn only_cooperative_launches_have_a_barrier_of_the_grid() {
+fn only_cooperative_launches_have_a_grid_barrier() {
     let _session = Session::new();
     let workspace = function("workspace");
     let mut to: u64 = get!(cuMemAlloc_v2(4));

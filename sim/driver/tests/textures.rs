@@ -1,4 +1,4 @@
-//! Arrays, what is copied to and from them, and textures and surfaces over them.
+//! Arrays, copies from and to them, and textures and surfaces over them.
 
 mod common;
 
@@ -10,8 +10,8 @@ use common::{
 };
 use warpfold_driver::sys::*;
 
-/// `fetch` reads texel (x, y) of a texture of floats at the middle of it, `plane` of a layer, `line` a
-/// number of a texture of one dimension; each writes its word for thread x of row y. `add` adds to a
+/// `fetch` samples a 2D texture of floats at the centre of texel (x, y), `plane` does so in row 1 of a
+/// layer, and `line` reads a 1D texture of integers; each writes a word per thread. `add` adds to a
 /// surface.
 const KERNELS: &str = ".version 8.0
 .target sm_90
@@ -42,7 +42,6 @@ const KERNELS: &str = ".version 8.0
     suld.b.2d.b32.trap {%w}, [%s, {%x, %y}]; add.u32 %w, %w, %v; sust.b.2d.b32.trap [%s, {%x, %y}], {%w}; ret;
 }";
 
-/// A context with the kernels above.
 struct Ready {
     session: Session,
     module: CUmodule,
@@ -62,7 +61,6 @@ impl Ready {
         ok!(cuCtxSynchronize());
     }
 
-    /// What a kernel writes for a block of threads.
     fn words(&self, name: &str, block: [u32; 2], texture: u64, more: &[Argument]) -> Vec<u32> {
         let count = (block[0] * block[1]) as usize;
         let to = get!(cuMemAlloc_v2(4 * count));
@@ -85,14 +83,13 @@ fn array(
     get!(cuArray3DCreate_v2(&descriptor))
 }
 
-/// A copy of nothing, to be filled in.
 fn copy_3d() -> CUDA_MEMCPY3D_v2 {
-    // SAFETY: zeros are values of each field.
+    // SAFETY: zero is a valid value of each field.
     unsafe { std::mem::zeroed() }
 }
 
 fn copy_2d() -> CUDA_MEMCPY2D_v2 {
-    // SAFETY: likewise.
+    // SAFETY: zero is a valid value of each field.
     unsafe { std::mem::zeroed() }
 }
 
@@ -106,7 +103,7 @@ fn of_array(array: CUarray) -> CUDA_RESOURCE_DESC_v1 {
     resource(CU_RESOURCE_TYPE_ARRAY, &[array.addr() as u64])
 }
 
-/// Texels of one channel as a resource has them beside their address.
+/// Returns format and channels as a word of [`CUDA_RESOURCE_DESC_v1::value`].
 fn texels(format: CUarray_format, channels: u32) -> u64 {
     format as u64 | u64::from(channels) << 32
 }
@@ -135,10 +132,10 @@ fn floats(words: &[u32]) -> Vec<f32> {
 }
 
 #[test]
-fn a_part_of_an_image_goes_to_an_array_and_back() {
+fn rectangle_is_copied_to_an_array_and_back() {
     let ready = Ready::new();
     let array = array([6, 4, 0], CU_AD_FORMAT_FLOAT, 1, 0);
-    // Rows of ten floats, of which five go to column 1 of rows 1 to 3.
+    // Five of the ten floats of each row go to column 1 of rows 1 to 3.
     let image: Vec<f32> = (0..40).map(|at| at as f32).collect();
     let zeros = [0.0_f32; 24];
     let whole = CUDA_MEMCPY2D_v2 {
@@ -172,7 +169,7 @@ fn a_part_of_an_image_goes_to_an_array_and_back() {
         })
         .collect();
     assert_eq!(found, expected);
-    // Back, by a stream, to rows with room between.
+    // The copy back runs on a stream, to rows with a larger pitch.
     let mut back = [-1.0_f32; 16];
     let stream = stream();
     let from = CUDA_MEMCPY2D_v2 {
@@ -192,11 +189,13 @@ fn a_part_of_an_image_goes_to_an_array_and_back() {
     ok!(cuMemcpy2DAsync_v2(&from, stream));
     ok!(cuStreamSynchronize(stream));
     assert_eq!(back, [12., 13., 14., 15., 16., -1., -1., -1., 22., 23., 24., 25., 26., -1., -1., -1.]);
-    // What leaves the array is refused.
     let outside = CUDA_MEMCPY2D_v2 { dst_y: 2, ..part };
     assert_eq!(code!(cuMemcpy2D_v2(&outside)), CUDA_ERROR_INVALID_VALUE);
     assert!(
-        detail().contains("a copy up to [24, 5, 1] of an array of [24, 4, 1] (bytes, rows, planes)"),
+        detail().contains(
+            "a copy up to [24, 5, 1] reaches past the end of an array of [24, 4, 1] (bytes, rows, \
+             planes)"
+        ),
         "{}",
         detail()
     );
@@ -231,7 +230,7 @@ fn layers_are_filled_by_copies_of_three_dimensions() {
         let row = (layer * 12 + 4) as usize;
         assert_eq!(found, image[row..row + 4], "layer {layer}");
     }
-    // One plane of it goes to device memory, behind others, and from there to another one.
+    // One plane is copied to plane 1 of device memory, and from there to another plane of the array.
     let memory = get!(cuMemAlloc_v2(2 * 48));
     let out = CUDA_MEMCPY3D_v2 {
         src_z: 3,
@@ -270,18 +269,18 @@ fn layers_are_filled_by_copies_of_three_dimensions() {
 }
 
 #[test]
-fn textures_are_of_memory_as_well() {
+fn textures_read_linear_and_pitched_memory() {
     let ready = Ready::new();
     let words: Vec<u32> = (0..64).collect();
     let memory = get!(cuMemAlloc_v2(256));
     ok!(cuMemcpyHtoD_v2(memory, words.as_ptr().cast(), 256));
-    // Texels of two numbers, whose sum is read; behind the last one is nothing.
+    // Texels of two channels, whose sum is read; past the last texel, 0 is read.
     let linear =
         resource(CU_RESOURCE_TYPE_LINEAR, &[memory, texels(CU_AD_FORMAT_UNSIGNED_INT32, 2), 80]);
     let handle = texture(&linear, CU_TRSF_READ_AS_INTEGER);
     let expected: Vec<u32> = (0..12).map(|at| if at < 10 { 4 * at + 1 } else { 0 }).collect();
     assert_eq!(ready.words("line", [12, 1], handle, &[]), expected);
-    // Rows of three bytes, of which each is a part of one.
+    // Two rows of three bytes, each read as a fraction of 255.
     let pitch =
         resource(CU_RESOURCE_TYPE_PITCH2D, &[memory, texels(CU_AD_FORMAT_UNSIGNED_INT8, 1), 3, 2, 32]);
     let handle = texture(&pitch, 0);
@@ -293,14 +292,14 @@ fn textures_are_of_memory_as_well() {
     let mut about = sampler(7);
     ok!(cuTexObjectGetTextureDesc(&mut about, handle));
     assert_eq!(about.flags, 0);
-    // More than there is, and none at all.
+    // A resource larger than its allocation and an empty one are refused.
     let long = resource(CU_RESOURCE_TYPE_LINEAR, &[memory, texels(CU_AD_FORMAT_UNSIGNED_INT32, 2), 264]);
     let mut none = 0;
     assert_eq!(
         code!(cuTexObjectCreate(&mut none, &long, &sampler(0), ptr::null())),
         CUDA_ERROR_INVALID_VALUE
     );
-    assert!(detail().contains("leaves the 256 bytes"), "{}", detail());
+    assert!(detail().contains("reaches past the end of the 256 bytes"), "{}", detail());
     let empty = resource(CU_RESOURCE_TYPE_LINEAR, &[memory, texels(CU_AD_FORMAT_UNSIGNED_INT32, 2), 4]);
     assert_eq!(
         code!(cuTexObjectCreate(&mut none, &empty, &sampler(0), ptr::null())),
@@ -311,12 +310,12 @@ fn textures_are_of_memory_as_well() {
 }
 
 #[test]
-fn surfaces_are_of_arrays_that_were_made_for_them() {
+fn surfaces_require_surface_arrays() {
     let ready = Ready::new();
     let plain = array([4, 2, 0], CU_AD_FORMAT_UNSIGNED_INT32, 1, 0);
     let mut surface = 0;
     assert_eq!(code!(cuSurfObjectCreate(&mut surface, &of_array(plain))), CUDA_ERROR_INVALID_VALUE);
-    assert!(detail().contains("not made for surfaces"), "{}", detail());
+    assert!(detail().contains("not created for surfaces"), "{}", detail());
     let array = array([4, 2, 0], CU_AD_FORMAT_UNSIGNED_INT32, 1, CUDA_ARRAY3D_SURFACE_LDST);
     let words: Vec<u32> = (10..18).collect();
     let fill = CUDA_MEMCPY2D_v2 {
@@ -371,7 +370,7 @@ fn arrays_of_one_dimension_are_copied_by_the_byte() {
 }
 
 #[test]
-fn arrays_that_there_are_not() {
+fn invalid_array_descriptors_are_refused() {
     let _ready = Ready::new();
     let said = |extent: [usize; 3], format, channels, flags| {
         let [width, height, depth] = extent;

@@ -1,4 +1,4 @@
-//! Threads that use a context at the same time, and what watches over it.
+//! Concurrent use of a context by threads, and watchers.
 
 mod common;
 
@@ -15,13 +15,13 @@ use warpfold_sim_driver::{
     watch,
 };
 
-/// Lets pending work be, however long a test takes on a busy machine.
+/// Creates a session in which pending work does not run without a wait, even if a test is slow.
 fn session() -> Session {
     set_patience(Duration::from_secs(600));
     Session::new()
 }
 
-/// A handle that goes to another thread.
+/// A handle as a number, which can be sent to another thread.
 #[derive(Clone, Copy)]
 struct Handle(usize);
 
@@ -48,7 +48,7 @@ fn kernels_of_two_threads_run_at_the_same_time() {
             ok!(cuCtxSetCurrent(context.get()));
             ok!(cuStreamSynchronize(waiting.get()));
         });
-        // The first kernel ends when this one has run, whichever thread is first.
+        // `wait` ends after `set` has run, whichever thread starts first.
         ok!(cuStreamSynchronize(setting));
     });
     assert_eq!(peek(seen), 6);
@@ -85,7 +85,6 @@ fn many_threads_launch_and_wait() {
             scope.spawn(move || {
                 ok!(cuCtxSetCurrent(context.get()));
                 let own = stream();
-                // The default stream of the thread, the legacy one, and a stream of its own.
                 let stream = [own, CU_STREAM_PER_THREAD, LEGACY][thread as usize % 3];
                 for _ in 0..100 {
                     let arguments = [Pointer(word), Word(1)];
@@ -160,7 +159,6 @@ fn a_launch_has_its_own_record() {
     assert!(take_last_launch().is_none(), "the last one was refused");
 }
 
-/// Writes down what it sees.
 #[derive(Default)]
 struct Log(Mutex<Vec<String>>);
 
@@ -215,16 +213,16 @@ fn a_watcher_sees_work_as_it_runs() {
     unwatch(session.context);
     session.launch("nothing", stream, &[]);
     ok!(cuStreamSynchronize(stream));
-    // What goes from device to device nobody has read yet.
+    // A copy between device addresses is not a read by the host.
     let seen = ["allocated 16", "written 16", "launch set with 12 bytes", "read 4", "written 8"];
     assert_eq!(*log.0.lock().unwrap(), seen);
     assert_eq!(watch(ptr::without_provenance_mut(16), log), None);
 }
 
-/// What the host takes by itself concerns who watches the context that the memory is of, whatever is
-/// current.
+/// Results that the host takes are reported to the watcher of the context that owns the memory,
+/// whichever context is current.
 #[test]
-fn a_watcher_hears_of_results_that_the_host_takes() {
+fn watcher_is_notified_of_results_taken_by_the_host() {
     let session = session();
     let log = Arc::new(Log::default());
     watch(session.context, log.clone()).expect("a context");
@@ -246,7 +244,7 @@ fn a_watcher_hears_of_results_that_the_host_takes() {
 
 #[test]
 #[should_panic(expected = "freed too early: cuMemFree of 4 bytes")]
-fn a_guard_reports_what_was_freed_too_early() {
+fn guard_reports_memory_freed_too_early() {
     let session = session();
     let _guard = NoFindings::in_context(session.context);
     let word = session.word(0);

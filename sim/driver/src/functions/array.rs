@@ -1,4 +1,4 @@
-//! The functions of arrays of texels.
+//! CUDA arrays.
 
 use warpfold_driver::sys::*;
 use warpfold_sim::{Channel, Texels};
@@ -9,7 +9,7 @@ use crate::failure::{Outcome, fail_with};
 use crate::ffi::{ArrayId, In, Out};
 use crate::world::{self, Array};
 
-/// Maximum texels along a dimension, and maximum layers, of a GPU of sm_90.
+/// Limits of a GPU of sm_90: texels along a dimension, and layers.
 const MOST_1D: usize = 131_072;
 const MOST_2D: [usize; 2] = [131_072, 65_536];
 const MOST_3D: usize = 16_384;
@@ -45,7 +45,7 @@ pub(super) fn check_channels(channels: c_uint) -> Outcome {
     }
 }
 
-/// Returns the texels that a descriptor describes, without an address yet.
+/// Converts a descriptor to texels whose address is not set yet.
 fn texels(descriptor: &CUDA_ARRAY3D_DESCRIPTOR_v2) -> Outcome<Texels> {
     let &CUDA_ARRAY3D_DESCRIPTOR_v2 { width, height, depth, format, channels, flags } = descriptor;
     let channel = channel(format)?;
@@ -76,7 +76,7 @@ fn texels(descriptor: &CUDA_ARRAY3D_DESCRIPTOR_v2) -> Outcome<Texels> {
             "an array of {width} x {height} x {depth} texels, {} and {}, is not possible; allowed are {} x {} x {}, \
              {MOST_LAYERS} layers, and squares for cubes",
             if layered { "layered" } else { "without layers" },
-            if cube { "of cubes" } else { "of no cubes" },
+            if cube { "of cubes" } else { "without cubes" },
             most[0],
             most[1],
             most[2],

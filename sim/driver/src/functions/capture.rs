@@ -1,5 +1,3 @@
-//! The functions that capture streams.
-
 use warpfold_driver::sys::*;
 
 use super::stream::null;
@@ -24,12 +22,12 @@ pub(super) unsafe fn check_edges(edges: *const c_void, count: usize) -> Outcome 
     if edges.is_null() {
         return Ok(());
     }
-    // SAFETY: the caller's contract; an edge is 8 bytes.
+    // SAFETY: by this function's contract, `count` edges of 8 bytes can be read.
     let edges = unsafe { list(edges.cast::<u64>(), count) }?;
     if edges.iter().any(|&edge| edge != 0) {
         return fail_with(
             CUDA_ERROR_NOT_SUPPORTED,
-            "edges of graphs have no data here; allowed is null",
+            "edge data of graphs is not supported; allowed is null",
         );
     }
     Ok(())
@@ -38,7 +36,7 @@ pub(super) unsafe fn check_edges(edges: *const c_void, count: usize) -> Outcome 
 /// # Safety
 /// `count` nodes can be read at `first`.
 pub(super) unsafe fn nodes_of(first: *const CUgraphNode, count: usize) -> Outcome<Vec<NodeId>> {
-    // SAFETY: the caller's contract.
+    // SAFETY: by this function's contract, `count` nodes can be read.
     Ok(unsafe { list(first, count) }?.into_iter().map(NodeId::from).collect())
 }
 
@@ -55,7 +53,7 @@ pub(crate) fn cuStreamBeginCaptureToGraph(
     if !is_mode(mode) {
         return fail(CUDA_ERROR_INVALID_VALUE);
     }
-    // SAFETY: the caller gives as many nodes and edges as it says.
+    // SAFETY: the caller passes `num_dependencies` nodes, and as many edges or null.
     let behind = unsafe {
         check_edges(dependency_data, num_dependencies)?;
         nodes_of(dependencies, num_dependencies)?
@@ -86,7 +84,7 @@ pub(crate) fn cuStreamUpdateCaptureDependencies_v2(
         CU_STREAM_SET_CAPTURE_DEPENDENCIES => false,
         _ => return fail(CUDA_ERROR_INVALID_VALUE),
     };
-    // SAFETY: the caller gives as many nodes and edges as it says.
+    // SAFETY: the caller passes `num_dependencies` nodes, and as many edges or null.
     let nodes = unsafe {
         check_edges(dependency_data, num_dependencies)?;
         nodes_of(dependencies, num_dependencies)?
@@ -97,7 +95,7 @@ pub(crate) fn cuStreamUpdateCaptureDependencies_v2(
 pub(crate) fn cuStreamEndCapture(stream: StreamId, graph: Option<Out<CUgraph>>) -> Outcome {
     let mut state = world::lock();
     let stream = state.stream(stream)?;
-    // A program that captures into a graph already has its handle.
+    // `graph` may be null for a capture into an existing graph, whose handle the program has.
     if graph.is_none() && !state.is_captured_into_given(stream) {
         return fail(CUDA_ERROR_INVALID_VALUE);
     }
@@ -110,7 +108,6 @@ pub(crate) fn cuStreamEndCapture(stream: StreamId, graph: Option<Out<CUgraph>>) 
     }
 }
 
-/// Returns the status, number and graph of a stream's capture.
 fn info(state: &State, stream: StreamId) -> (CUstreamCaptureStatus, u64, CUgraph) {
     let capturing = state.streams.get(&stream).and_then(|stream| stream.capture.as_ref());
     let found = capturing.and_then(|one| state.captures.get(&one.capture).map(|all| (one, all)));
@@ -169,7 +166,7 @@ pub(crate) fn cuStreamGetCaptureInfo_v3(
     edge_data: Option<Out<*const c_void>>,
     num_dependencies: Option<Out<usize>>,
 ) -> Outcome {
-    // Edges have no data here, which a null pointer reports.
+    // Edges have no data in the simulator.
     put_if(edge_data, null())?;
     cuStreamGetCaptureInfo_v2(stream, status, id, graph, dependencies, num_dependencies)
 }

@@ -1,5 +1,3 @@
-//! The functions of contexts.
-
 use warpfold_driver::sys::*;
 
 use super::device::checked;
@@ -101,7 +99,10 @@ pub(crate) fn cuCtxCreate_v3(
     device: CUdevice,
 ) -> Outcome {
     if !affinities.is_null() || num_affinities != 0 {
-        return fail_with(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY, "contexts have a whole device each");
+        return fail_with(
+            CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY,
+            "contexts on a part of a device are not supported",
+        );
     }
     cuCtxCreate_v2(ctx, flags, device)
 }
@@ -113,7 +114,7 @@ pub(crate) fn cuCtxCreate_v4(
     device: CUdevice,
 ) -> Outcome {
     if params.ask_for_part {
-        return fail_with(CUDA_ERROR_NOT_SUPPORTED, "contexts have a whole device each");
+        return fail_with(CUDA_ERROR_NOT_SUPPORTED, "contexts on a part of a device are not supported");
     }
     cuCtxCreate_v2(ctx, flags, device)
 }
@@ -122,7 +123,7 @@ pub(crate) fn cuCtxDestroy_v2(ctx: ContextId) -> Outcome {
     let mut state = world::lock();
     live(&state, ctx)?;
     if state.devices.iter().any(|device| device.primary.is_some_and(|(id, _)| id == ctx)) {
-        let detail = "a primary context goes by cuDevicePrimaryCtxRelease";
+        let detail = "a primary context cannot be destroyed; use cuDevicePrimaryCtxRelease";
         return fail_with(CUDA_ERROR_INVALID_CONTEXT, detail);
     }
     state.remove_context(ctx);

@@ -1,4 +1,4 @@
-//! The functions that copy memory.
+//! Copies of consecutive bytes.
 
 use std::sync::Arc;
 
@@ -13,14 +13,13 @@ use crate::world::{self, End, Guard, TaskId, Transfer, Work};
 /// Maximum bytes staged for pending copies. A copy beyond that runs at once, as the interface allows.
 const STAGED: u64 = 256 << 20;
 
-/// The synchronisation of a copy call with the host.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// Waits for the stream, and returns when the copy is done or its source is staged.
+    /// A copy with host memory waits for the stream, and then until it is done or its source is staged.
     Blocking,
-    /// Returns after pageable memory was read or written, and otherwise at once.
+    /// Returns at once, or after reading or writing pageable memory.
     Asynchronous,
-    /// Like `Asynchronous`, but refuses pageable memory.
+    /// Like `Asynchronous`, for copies that cannot have pageable memory.
     OnDevice,
 }
 
@@ -59,7 +58,6 @@ impl Copy {
     }
 }
 
-/// Runs a copy or enqueues it on a stream, as `manner` requires.
 pub(super) fn submit(
     mut state: Guard,
     stream: StreamId,
@@ -89,7 +87,6 @@ pub(super) fn submit(
     if waits { finish(state, stream, task) } else { Ok(()) }
 }
 
-/// Returns whether a copy must be done when its call returns.
 fn must_wait(state: &Guard, manner: Manner, to: &End, from: &End, bytes: u64) -> bool {
     let is_host = |end: &End| match end {
         End::Host(_) => true,
@@ -99,12 +96,11 @@ fn must_wait(state: &Guard, manner: Manner, to: &End, from: &End, bytes: u64) ->
     match (to, from) {
         (End::Host(_), _) => true,
         (_, End::Host(_)) => state.tasks.staged() + bytes > STAGED,
-        // One end is page-locked; a copy between devices may return earlier.
+        // Here no end is pageable. A blocking copy waits only if an end is page-locked memory.
         _ => manner == Manner::Blocking && (is_host(to) || is_host(from)),
     }
 }
 
-/// Copies the bytes of pageable memory now.
 fn staged(from: End, bytes: u64) -> Outcome<End> {
     let End::Host(address) = from else { return Ok(from) };
     // SAFETY: the program passed the address to this call, which returns after the read.
@@ -192,7 +188,7 @@ pub(crate) fn cuMemcpyPeer(
     settle([dst_ctx, src_ctx])?;
     let copy = Copy { to: (Side::Device, dst), from: (Side::Device, src), bytes };
     copy.submit("cuMemcpyPeer", DEFAULT, Manner::OnDevice)?;
-    // Later work in the other context waits for the copy, too.
+    // A copy on the legacy stream of one context must also precede later work in the other context.
     let here = world::lock().here()?;
     settle([here])
 }

@@ -7,13 +7,12 @@ use crate::failure::{Outcome, fail_with};
 use crate::ffi::{ArrayId, In, StreamId};
 use crate::world::{self, End, State, Step, Transfer};
 
-/// One side of a copy in the structures of the interface.
 struct Side {
     kind: CUmemorytype,
     host: u64,
     device: u64,
     array: CUarray,
-    /// The first byte in the row, the first row and the first plane.
+    /// Start of the copy: the byte in the row, the row and the plane.
     at: [usize; 3],
     pitch: usize,
     height: usize,
@@ -30,8 +29,10 @@ impl Side {
         let pitch = if self.pitch == 0 { self.at[0] + bytes } else { self.pitch };
         let height = if self.height == 0 { self.at[1] + rows } else { self.height };
         if self.at[0] + bytes > pitch && rows > 1 || self.at[1] + rows > height && planes > 1 {
-            let detail =
-                format!("{bytes} bytes of {rows} rows do not fit rows of {pitch}, {height} to a plane");
+            let detail = format!(
+                "{rows} rows of {bytes} bytes do not fit into rows of {pitch} bytes, {height} rows per \
+                 plane"
+            );
             return fail_with(CUDA_ERROR_INVALID_VALUE, detail);
         }
         let step = Step { row: pitch as u64, plane: (pitch * height) as u64 };
@@ -46,7 +47,7 @@ impl Side {
             CU_MEMORYTYPE_HOST => state.any_range("copy", self.host + start, span),
             CU_MEMORYTYPE_DEVICE => state.device_range("copy", self.device + start, span),
             CU_MEMORYTYPE_UNIFIED => state.any_range("copy", self.device + start, span),
-            kind => fail_with(CUDA_ERROR_INVALID_VALUE, format!("{kind} is no kind of memory")),
+            kind => fail_with(CUDA_ERROR_INVALID_VALUE, format!("{kind} is not a memory type")),
         };
         Ok((end?, step))
     }
@@ -56,7 +57,10 @@ impl Side {
         let whole = [texels.row_bytes as usize, texels.extent[1] as usize, texels.planes() as usize];
         let ends = [0, 1, 2].map(|axis: usize| self.at[axis].saturating_add(extent[axis]));
         if ends.iter().zip(whole).any(|(&end, whole)| end > whole) {
-            let detail = format!("a copy up to {ends:?} of an array of {whole:?} (bytes, rows, planes)");
+            let detail = format!(
+                "a copy up to {ends:?} reaches past the end of an array of {whole:?} (bytes, rows, \
+                 planes)"
+            );
             return fail_with(CUDA_ERROR_INVALID_VALUE, detail);
         }
         let step = Step { row: texels.row_bytes, plane: texels.plane_bytes };
@@ -71,10 +75,9 @@ fn transfer(state: &State, to: &Side, from: &Side, extent: Extent) -> Outcome<Tr
     Ok(Transfer { to, from, bytes, rows, planes, to_step, from_step })
 }
 
-/// Converts the structure of a 3D copy.
 pub(super) fn transfer_of(state: &State, copy: &CUDA_MEMCPY3D_v2) -> Outcome<Transfer> {
     if copy.src_lod != 0 || copy.dst_lod != 0 {
-        return fail_with(CUDA_ERROR_NOT_SUPPORTED, "arrays with several levels are not simulated");
+        return fail_with(CUDA_ERROR_NOT_SUPPORTED, "mipmapped arrays are not simulated");
     }
     let from = Side {
         kind: copy.src_memory_type,
@@ -119,7 +122,6 @@ fn plane_of(state: &State, copy: &CUDA_MEMCPY2D_v2) -> Outcome<Transfer> {
     transfer(state, &to, &from, [copy.width_bytes, copy.height, 1])
 }
 
-/// Submits a copy that `made` creates from the state.
 fn copy(
     call: &'static str,
     stream: StreamId,
@@ -155,7 +157,7 @@ pub(crate) fn cuMemcpy3DAsync_v2(about: In<CUDA_MEMCPY3D_v2>, stream: StreamId) 
     copy("cuMemcpy3DAsync", stream, Manner::Asynchronous, |state| transfer_of(state, &about.0))
 }
 
-/// Returns the side for a 1D array from a byte offset on.
+/// Returns the side that starts at a byte offset of a 1D array.
 fn part(array: CUarray, offset: usize) -> Side {
     Side {
         kind: CU_MEMORYTYPE_ARRAY,

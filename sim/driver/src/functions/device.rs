@@ -1,5 +1,3 @@
-//! Devices and their attributes.
-
 use warpfold_driver::sys::*;
 
 use crate::failure::{Outcome, fail};
@@ -8,10 +6,9 @@ use crate::world::{self, MULTIPROCESSORS, State, limits};
 
 const NAME: &str = "PTX simulator";
 const CAPABILITY: (c_int, c_int) = (9, 0);
-/// PCI bus of the first device; each has its own.
+/// PCI bus number of the first device. Each device has a bus of its own.
 const FIRST_BUS: c_int = 0xf0;
 
-/// Returns the number of a device, or an error if it does not exist.
 pub(crate) fn checked(state: &State, device: CUdevice) -> Outcome<u32> {
     match u32::try_from(device) {
         Ok(number) if (number as usize) < state.devices.len() => Ok(number),
@@ -75,7 +72,7 @@ fn pci_name(device: CUdevice) -> String {
 pub(crate) fn cuDeviceGetByPCIBusId(device: Out<CUdevice>, pci_bus_id: Text) -> Outcome {
     let count = world::lock().devices.len() as c_int;
     let asked = pci_bus_id.0.to_ascii_uppercase();
-    // Domain and function are optional.
+    // The domain and the function of a PCI address are optional.
     let is_asked = |device: &CUdevice| {
         let name = pci_name(*device);
         [&name[..], &name[5..], &name[..10], &name[5..10]].contains(&&*asked)
@@ -164,7 +161,7 @@ fn attribute_of(attribute: CUdevice_attribute, device: CUdevice) -> Option<c_int
     })
 }
 
-/// Returns whether an attribute describes a feature of the simulator.
+/// Returns whether an attribute names a feature that the simulator has.
 fn is_there(attribute: CUdevice_attribute) -> bool {
     matches!(
         attribute,

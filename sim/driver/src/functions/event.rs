@@ -1,5 +1,3 @@
-//! The functions of events.
-
 use warpfold_driver::sys::*;
 
 use crate::failure::{Outcome, fail};
@@ -88,7 +86,7 @@ pub(crate) fn cuEventElapsedTime(milliseconds: Out<f32>, start: EventId, end: Ev
         return milliseconds.put(((forward - backward) * 1e3) as f32);
     }
     let context = state.event(start)?.context;
-    // Like a query; programs make fewer of these calls.
+    // Unlike in `cuEventQuery`, the first call runs the work: programs seldom poll with this function.
     if pending.last().is_none_or(|&task| state.tasks.query_runs(task, 0)) {
         world::force(state, &pending).check(context)?;
     }

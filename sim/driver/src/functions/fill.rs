@@ -1,5 +1,3 @@
-//! The functions that fill memory.
-
 use warpfold_driver::sys::*;
 
 use super::copy::finish;
@@ -8,8 +6,7 @@ use crate::ffi::StreamId;
 use crate::world::{self, Fill, Work};
 
 /// Enqueues a memset of `count` elements of `width` bytes, on the legacy default stream if none is
-/// given. The call may return before the memset is done, except without a stream on memory that the host
-/// can access.
+/// given. Waits for the memset only if no stream is given and the host can access the memory.
 fn submit(
     call: &'static str,
     dst: CUdeviceptr,
@@ -24,7 +21,8 @@ fn submit(
         state.check_unsafe_call(call)?;
     }
     if !dst.is_multiple_of(width) {
-        let detail = format!("{call} at {dst:#x}; the address must be a multiple of {width}");
+        let detail =
+            format!("{call} at {dst:#x} is misaligned; the address must be a multiple of {width}");
         return fail_with(CUDA_ERROR_INVALID_VALUE, detail);
     }
     let bytes = (count as u64).checked_mul(width).ok_or(CUDA_ERROR_INVALID_VALUE)?;

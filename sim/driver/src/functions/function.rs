@@ -1,4 +1,4 @@
-//! The functions of modules and their attributes.
+//! Kernels of modules (`CUfunction`) and their attributes.
 
 use std::ffi::CString;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) fn function_in(state: &mut Guard, module: ModuleId, name: &str) -> Ou
     if let Some(&known) = state.modules[&module].functions.get(name) {
         return Ok(known);
     }
-    // A broken entry fails here and not at its launch, because none of its attributes is known.
+    // A broken entry fails here and not at its launch, because its attributes are unknown.
     let entry = program.find(name)?;
     let most_dynamic_shared = limits::SHARED_PER_BLOCK.saturating_sub(entry.static_shared_bytes());
     let id = FunctionId(state.new_handle());
@@ -41,7 +41,7 @@ pub(super) fn function_in(state: &mut Guard, module: ModuleId, name: &str) -> Ou
     Ok(id)
 }
 
-/// Returns a function whose context is not lost.
+/// Returns a function; fails if its context is lost.
 pub(crate) fn find(state: &Guard, id: FunctionId) -> Outcome<&Function> {
     let function = state.functions.get(&id).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
     state.check(function.context)?;
@@ -80,7 +80,7 @@ pub(crate) fn cuFuncGetAttribute(
         CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES => entry.static_shared_bytes() as c_int,
         CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES => function.program.constant_bytes() as c_int,
         CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES => entry.local_bytes() as c_int,
-        // PTX registers are virtual; how many a GPU uses is decided by the compiler.
+        // PTX registers are virtual; a GPU's compiler decides how many are used.
         CU_FUNC_ATTRIBUTE_NUM_REGS => 0,
         CU_FUNC_ATTRIBUTE_PTX_VERSION => (10 * major + minor) as c_int,
         CU_FUNC_ATTRIBUTE_BINARY_VERSION => 90,
@@ -114,7 +114,9 @@ pub(crate) fn cuFuncSetAttribute(
             let most = limits::SHARED_PER_BLOCK_OPTIN.saturating_sub(static_bytes);
             let asked = u32::try_from(value).ok().filter(|&bytes| bytes <= most);
             let Some(asked) = asked else {
-                let detail = format!("{value} bytes of dynamic shared memory; allowed is 0 to {most}");
+                let detail = format!(
+                    "{value} bytes of dynamic shared memory are requested; allowed is 0 to {most}"
+                );
                 return fail_with(CUDA_ERROR_INVALID_VALUE, detail);
             };
             function.most_dynamic_shared = asked;

@@ -1,4 +1,4 @@
-//! The functions of whole graphs.
+//! Creation, instantiation, launch and inspection of graphs.
 
 use std::ptr;
 
@@ -58,7 +58,7 @@ pub(crate) fn cuGraphInstantiateWithParams(
         Ok(_) => CUDA_GRAPH_INSTANTIATE_SUCCESS,
         Err(Unready { result, .. }) => *result,
     };
-    // An upload has nothing left to do.
+    // An upload does nothing here, so `upload_stream` is ignored.
     params.put(CUDA_GRAPH_INSTANTIATE_PARAMS { error_node: ptr::null_mut(), result, ..given })?;
     exec.put(instantiated?.raw())
 }
@@ -70,7 +70,7 @@ pub(crate) fn cuGraphInstantiate_v2(
     log: Option<Out<c_char>>,
     log_bytes: usize,
 ) -> Outcome {
-    // Every graph that can be built can be launched: there is no node to report, and no log.
+    // Instantiation reports no node and writes no log here, even if it fails.
     put_if(error_node, ptr::null_mut())?;
     put_if(log.filter(|_| log_bytes > 0), 0)?;
     cuGraphInstantiateWithFlags(exec, graph, 0)
@@ -102,13 +102,13 @@ pub(crate) fn cuGraphGetNodes(
 ) -> Outcome {
     let state = world::lock();
     let found: Vec<CUgraphNode> = state.graph(graph)?.nodes.iter().map(|node| node.raw()).collect();
-    // SAFETY: the caller gives room for as many nodes as it says.
+    // SAFETY: the caller passes null or an array of `num_nodes` nodes.
     let written = unsafe { put_list(nodes, num_nodes.get(), &found) };
     num_nodes.put(written)
 }
 
-/// Writes as much of a list as fits, followed by zeros, and returns how many items were written. Without
-/// a buffer, returns the length of the list.
+/// Fills an array of `room` pointers with a list, followed by nulls, and returns how many items of the
+/// list were written. If `to` is null, returns the length of the list.
 ///
 /// # Safety
 /// `to` is null or has room for `room` items.
@@ -118,7 +118,7 @@ unsafe fn put_list<T>(to: *mut *mut T, room: usize, list: &[*mut T]) -> usize {
     }
     for index in 0..room {
         let value = list.get(index).copied().unwrap_or(ptr::null_mut());
-        // SAFETY: the caller's contract; the index is below `room`.
+        // SAFETY: the index is below `room`, the number of items at `to` by this function's contract.
         unsafe { to.add(index).write_unaligned(value) };
     }
     room.min(list.len())
@@ -141,7 +141,7 @@ pub(crate) fn cuGraphGetEdges(
     });
     let (before, behind): (Vec<_>, Vec<_>) = edges.unzip();
     let room = num_edges.get();
-    // SAFETY: the caller gives room for as many edges as it says, in both lists.
+    // SAFETY: the caller passes nulls or two arrays of `num_edges` nodes.
     let written = unsafe {
         put_list(from, room, &before);
         put_list(to, room, &behind)

@@ -1,4 +1,4 @@
-//! Nodes of any kind, among them conditional ones.
+//! `cuGraphAddNode`, which adds nodes of any kind, and the handles of conditional nodes.
 
 use warpfold_driver::sys::*;
 
@@ -27,7 +27,6 @@ pub(crate) fn cuGraphConditionalHandleCreate(
     handle.put(state.add_condition(graph, context, default)?)
 }
 
-/// Returns the given context, or the current one for null.
 fn given_or_here(state: &State, context: ContextId) -> Outcome<ContextId> {
     if context.0 == 0 {
         return state.here();
@@ -55,10 +54,10 @@ pub(crate) fn cuGraphAddNode_v2(
     node_params: Out<CUgraphNodeParams>,
 ) -> Outcome {
     let mut given = node_params.get();
-    // SAFETY: the caller gives as many edges as it says.
+    // SAFETY: the caller passes `num_dependencies` edges or null.
     unsafe { check_edges(dependency_data, num_dependencies) }?;
     let kernel = match given.kind {
-        // SAFETY: the caller has filled in the field of this kind; every value of it is allowed.
+        // SAFETY: the caller has filled in the field of this kind, in which every value is valid.
         CU_GRAPH_NODE_TYPE_KERNEL => Some(first_form(unsafe { given.value.kernel })?),
         _ => None,
     };
@@ -66,44 +65,44 @@ pub(crate) fn cuGraphAddNode_v2(
     let work = match given.kind {
         CU_GRAPH_NODE_TYPE_KERNEL => kernel_work(&state, &kernel.ok_or(CUDA_ERROR_INVALID_VALUE)?)?,
         CU_GRAPH_NODE_TYPE_MEMCPY => {
-            // SAFETY: as above.
+            // SAFETY: the caller has filled in the field of this kind.
             let memcpy = unsafe { given.value.memcpy };
             let context = given_or_here(&state, memcpy.copy_ctx.into())?;
             memcpy_work(&state, &memcpy.copy_params, context)?
         }
         CU_GRAPH_NODE_TYPE_MEMSET => {
-            // SAFETY: as above.
+            // SAFETY: the caller has filled in the field of this kind.
             let memset = unsafe { given.value.memset };
             let context = given_or_here(&state, memset.ctx.into())?;
             memset_work(&state, &memset.first, context)?
         }
-        // SAFETY: as above.
+        // SAFETY: the caller has filled in the field of this kind.
         CU_GRAPH_NODE_TYPE_HOST => host_work(unsafe { &given.value.host })?,
         CU_GRAPH_NODE_TYPE_EMPTY => Work::Nothing,
         CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
-            // SAFETY: as above.
+            // SAFETY: the caller has filled in the field of this kind.
             let alloc = unsafe { &mut given.value.alloc };
             add_allocation(state, node, graph, (dependencies, num_dependencies), alloc)?;
             return node_params.put(given);
         }
         CU_GRAPH_NODE_TYPE_MEM_FREE => {
-            // SAFETY: as above.
+            // SAFETY: the caller has filled in the field of this kind.
             state.free_in_graph(graph, unsafe { given.value.free })?
         }
         CU_GRAPH_NODE_TYPE_CONDITIONAL => {
-            // SAFETY: as above.
+            // SAFETY: the caller has filled in the field of this kind.
             let params = unsafe { given.value.conditional };
             let context = given_or_here(&state, params.ctx.into())?;
-            // SAFETY: the caller gives as many nodes as it says.
+            // SAFETY: the caller passes `num_dependencies` nodes.
             let needs = unsafe { nodes_of(dependencies, num_dependencies) }?;
             let (id, made) = state.add_conditional(graph, needs, &params, context)?;
-            // The node keeps `made`, and with it the list.
+            // The node owns `made`, which contains the list of body graphs.
             given.value.conditional.graphs_out = made.graphs();
             node.put(id.raw())?;
             return node_params.put(given);
         }
         kind => {
-            let detail = format!("nodes of kind {kind} cannot be added to a graph here");
+            let detail = format!("nodes of type {kind} are not supported");
             return fail_with(CUDA_ERROR_NOT_SUPPORTED, detail);
         }
     };

@@ -41,14 +41,17 @@ fn reserve(
 ) -> Outcome<Arc<Reserved>> {
     let CUmemPoolProps { alloc_type, handle_types, location, .. } = params.pool_props;
     if alloc_type != CU_MEM_ALLOCATION_TYPE_PINNED || location.kind != CU_MEM_LOCATION_TYPE_DEVICE {
-        return fail_with(CUDA_ERROR_INVALID_VALUE, "graphs allocate pinned memory of a device only");
+        return fail_with(
+            CUDA_ERROR_INVALID_VALUE,
+            "graphs can allocate only pinned memory of a device",
+        );
     }
     if handle_types != CU_MEM_HANDLE_TYPE_NONE {
         return fail_with(CUDA_ERROR_NOT_SUPPORTED, "memory cannot be shared with other processes");
     }
     let own = checked(state, location.id)?;
     let context = context_on(state, own)?;
-    // SAFETY: the caller gives as many as it says.
+    // SAFETY: the caller passes `access_desc_count` descriptors.
     let access = unsafe { list(params.access_descs, params.access_desc_count) }?;
     let mut reaching = Vec::new();
     for CUmemAccessDesc { location, flags } in &access {
@@ -65,14 +68,14 @@ fn reserve(
         }
     }
     let range = state.reserve(graph, context, params.bytes, access.into_boxed_slice())?;
-    // As with pools, such a device can access all of the other one's memory.
+    // As with pools, devices get access to all memory of the device `own`, not only to this allocation.
     state.devices[own as usize].graph_pool.open_to.extend(reaching);
-    state.look_again();
+    state.update_visible_memory();
     Ok(range)
 }
 
-/// Returns the context of a device in which a node allocates: the current one, otherwise the primary
-/// one.
+/// Returns the context of a device in which a node allocates: the current one if it is on the device,
+/// otherwise the primary one.
 fn context_on(state: &State, device: u32) -> Outcome<ContextId> {
     let here = state.here()?;
     if state.contexts[&here].device == device {
@@ -97,7 +100,7 @@ pub(crate) fn cuGraphMemAllocNodeGetParams(
 ) -> Outcome {
     let state = world::lock();
     let Work::Allocate(range) = work_of(&state, node)? else {
-        return fail_with(CUDA_ERROR_INVALID_VALUE, "the node does not allocate");
+        return fail_with(CUDA_ERROR_INVALID_VALUE, "the node does not allocate memory");
     };
     let location = CUmemLocation { kind: CU_MEM_LOCATION_TYPE_DEVICE, id: range.device as c_int };
     let pool_props = CUmemPoolProps {
@@ -111,7 +114,7 @@ pub(crate) fn cuGraphMemAllocNodeGetParams(
     };
     params_out.put(CUDA_MEM_ALLOC_NODE_PARAMS_v1 {
         pool_props,
-        // The list lives as long as the node. The pointer of an empty Rust list is dangling.
+        // The list lives as long as the node. Null replaces the dangling pointer of an empty list.
         access_descs: if range.access.is_empty() { std::ptr::null() } else { range.access.as_ptr() },
         access_desc_count: range.access.len(),
         bytes: range.asked,
@@ -135,7 +138,7 @@ pub(crate) fn cuGraphMemFreeNodeGetParams(node: NodeId, dptr_out: Out<CUdevicept
     let state = world::lock();
     match work_of(&state, node)? {
         Work::Release(address) => dptr_out.put(*address),
-        _ => fail_with(CUDA_ERROR_INVALID_VALUE, "the node does not free"),
+        _ => fail_with(CUDA_ERROR_INVALID_VALUE, "the node does not free memory"),
     }
 }
 
@@ -165,7 +168,7 @@ pub(crate) fn cuDeviceGetGraphMemAttribute(
     if value.is_null() {
         return fail(CUDA_ERROR_INVALID_VALUE);
     }
-    // SAFETY: not null, so the caller gives a place for 64 bits, as each attribute takes.
+    // SAFETY: not null, so the caller passes 64 bits to write, the size of every attribute.
     unsafe { value.cast::<u64>().write_unaligned(found) };
     Ok(())
 }
@@ -180,7 +183,7 @@ pub(crate) fn cuDeviceSetGraphMemAttribute(
     if value.is_null() {
         return fail(CUDA_ERROR_INVALID_VALUE);
     }
-    // SAFETY: not null, so the caller gives 64 bits.
+    // SAFETY: not null, so the caller passes 64 bits to read.
     let given = unsafe { value.cast::<u64>().read_unaligned() };
     let which = match attribute {
         CU_GRAPH_MEM_ATTR_USED_MEM_HIGH => 0,
@@ -188,7 +191,10 @@ pub(crate) fn cuDeviceSetGraphMemAttribute(
         _ => return fail_with(CUDA_ERROR_INVALID_VALUE, "only the high-water marks can be set"),
     };
     if given != 0 {
-        return fail_with(CUDA_ERROR_INVALID_VALUE, format!("{given}; allowed is 0"));
+        return fail_with(
+            CUDA_ERROR_INVALID_VALUE,
+            format!("the high-water mark cannot be set to {given}; allowed is 0"),
+        );
     }
     state.reset_most_graph_bytes(device, which);
     Ok(())

@@ -7,13 +7,12 @@ use warpfold_sim::Launch;
 
 use super::copy_rows::transfer_of;
 use super::fill::repeated;
-use super::launch::{Arguments, Wishes, prepare};
+use super::launch::{Arguments, LaunchAttributes, prepare};
 use super::library::function_of;
 use crate::failure::{Outcome, fail};
 use crate::ffi::{ContextId, FunctionId, GraphId, In, KernelId, NodeId, Out, list};
 use crate::world::{self, Fill, Guard, HostCall, HostFunction, Work};
 
-/// Adds a node after the nodes that the caller lists.
 pub(super) fn add(
     mut state: Guard,
     place: Out<CUgraphNode>,
@@ -21,7 +20,7 @@ pub(super) fn add(
     (dependencies, count): (*const CUgraphNode, usize),
     work: Work,
 ) -> Outcome {
-    // SAFETY: the caller gives as many nodes as it says.
+    // SAFETY: the caller passes `count` nodes.
     let needs = unsafe { list(dependencies, count) }?;
     let needs = needs.into_iter().map(NodeId::from).collect();
     place.put(state.add_node(graph, work, needs)?.raw())
@@ -53,12 +52,16 @@ pub(crate) fn kernel_work(state: &Guard, params: &CUDA_KERNEL_NODE_PARAMS_v1) ->
         params;
     let shape = Launch::new(grid, block).with_dynamic_shared(shared_bytes);
     let arguments = Arguments { each: kernel_params, extra };
-    let launch =
-        prepare(state, FunctionId(function.addr() as u64), shape, Wishes::default(), arguments)?;
+    let launch = prepare(
+        state,
+        FunctionId(function.addr() as u64),
+        shape,
+        LaunchAttributes::default(),
+        arguments,
+    )?;
     Ok(Work::Launch(Arc::new(launch)))
 }
 
-/// Converts parameters of the second version to the first.
 pub(crate) fn first_form(params: CUDA_KERNEL_NODE_PARAMS_v2) -> Outcome<CUDA_KERNEL_NODE_PARAMS_v1> {
     let CUDA_KERNEL_NODE_PARAMS_v2 {
         function,

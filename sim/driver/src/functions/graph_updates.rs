@@ -1,4 +1,4 @@
-//! Updates of parameters, of nodes of graphs and of executable graphs.
+//! Parameter updates of graph nodes and of executable graphs.
 
 use std::ptr;
 
@@ -73,7 +73,6 @@ pub(crate) fn cuGraphExecHostNodeSetParams(
     world::lock().set_step(exec, node, host_work(&node_params.0)?)
 }
 
-/// Updates an executable graph from a graph with the same nodes in the same order.
 pub(crate) fn cuGraphExecUpdate_v2(
     exec: ExecId,
     graph: GraphId,

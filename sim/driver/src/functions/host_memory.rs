@@ -44,7 +44,7 @@ pub(crate) fn cuMemFreeHost(address: *mut c_void) -> Outcome {
             free_host(&mut state, "cuMemFreeHost", address)
         }
         _ => {
-            let detail = format!("no page-locked memory that is allocated starts at {address:#x}");
+            let detail = format!("{address:#x} is not the start of allocated page-locked memory");
             fail_with(CUDA_ERROR_INVALID_VALUE, detail)
         }
     }
@@ -84,9 +84,9 @@ pub(crate) fn cuMemHostRegister_v2(address: *mut c_void, bytes: usize, flags: c_
     if flags & !all != 0 || !is_whole {
         return fail(CUDA_ERROR_INVALID_VALUE);
     }
-    // SAFETY: the interface obliges the program to have allocated the bytes; to keep them until it has
-    // unregistered them, which waits until the keeper has no other owner; and not to touch them while
-    // work uses them.
+    // SAFETY: CUDA requires that the program has allocated the bytes, keeps them until
+    // `cuMemHostUnregister` returns, and does not touch them while work uses them. `cuMemHostUnregister`
+    // waits until `keeper` has no other owner.
     let registered = unsafe { pages::register(&state.host.memory, start, bytes as u64) };
     let (lent_at, keeper) = registered?;
     let kind = HostKind::Registered(keeper);

@@ -1,5 +1,3 @@
-//! The functions that launch kernels.
-
 use std::sync::Arc;
 
 use warpfold_driver::sys::*;
@@ -10,11 +8,11 @@ use super::occupancy::{resident_blocks, resident_clusters};
 use crate::failure::{Outcome, fail, fail_with};
 use crate::ffi::{FunctionId, In, StreamId, list};
 use crate::watch;
-use crate::world::{self, Function, Guard, Launching, MULTIPROCESSORS, Work, limits};
+use crate::world::{self, Function, Guard, LaunchRequest, MULTIPROCESSORS, Work, limits};
 
-/// Attributes of a launch beside grid, block and shared memory.
+/// Attributes of a launch other than grid, block and shared memory.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Wishes {
+pub(crate) struct LaunchAttributes {
     pub(crate) cooperative: bool,
     pub(crate) cluster: Option<[u32; 3]>,
 }
@@ -43,7 +41,7 @@ pub(crate) fn cuLaunchKernel(
     let shape = Launch::new(grid, [block_dim_x, block_dim_y, block_dim_z]);
     let shape = shape.with_dynamic_shared(shared_bytes);
     let arguments = Arguments { each: kernel_params, extra };
-    submit(function, shape, Wishes::default(), stream, arguments)
+    submit(function, shape, LaunchAttributes::default(), stream, arguments)
 }
 
 #[expect(clippy::too_many_arguments, reason = "the interface has them")]
@@ -63,7 +61,7 @@ pub(crate) fn cuLaunchCooperativeKernel(
     let shape = Launch::new(grid, [block_dim_x, block_dim_y, block_dim_z]);
     let shape = shape.with_dynamic_shared(shared_bytes);
     let arguments = Arguments { each: kernel_params, extra: super::stream::null() };
-    submit(function, shape, Wishes { cooperative: true, cluster: None }, stream, arguments)
+    submit(function, shape, LaunchAttributes { cooperative: true, cluster: None }, stream, arguments)
 }
 
 pub(crate) fn cuLaunchKernelEx(
@@ -79,18 +77,18 @@ pub(crate) fn cuLaunchKernelEx(
     submit(function, shape, wishes, config.stream.into(), arguments)
 }
 
-pub(crate) fn wishes_of(config: &LaunchConfig) -> Outcome<Wishes> {
+pub(crate) fn wishes_of(config: &LaunchConfig) -> Outcome<LaunchAttributes> {
     let count = config.attribute_count as usize;
-    // SAFETY: the caller gives as many attributes as it says.
+    // SAFETY: the caller passes `attribute_count` attributes.
     let attributes = unsafe { list(config.attributes.cast_const(), count) }?;
-    let mut wishes = Wishes::default();
+    let mut wishes = LaunchAttributes::default();
     for LaunchAttribute { id, value, .. } in attributes {
         match id {
             CU_LAUNCH_ATTRIBUTE_COOPERATIVE => wishes.cooperative = value[0] != 0,
             CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => {
                 wishes.cluster = Some([value[0], value[1], value[2]]);
             }
-            // These affect when and where a launch runs on a GPU, and no result.
+            // These attributes affect when and where a launch runs on a GPU, but no result.
             CU_LAUNCH_ATTRIBUTE_IGNORE
             | CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
             | CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY
@@ -114,7 +112,7 @@ pub(crate) fn wishes_of(config: &LaunchConfig) -> Outcome<Wishes> {
 fn submit(
     function: FunctionId,
     shape: Launch,
-    wishes: Wishes,
+    wishes: LaunchAttributes,
     stream: StreamId,
     arguments: Arguments,
 ) -> Outcome {
@@ -135,17 +133,16 @@ pub(crate) fn prepare(
     state: &Guard,
     id: FunctionId,
     shape: Launch,
-    wishes: Wishes,
+    wishes: LaunchAttributes,
     arguments: Arguments,
-) -> Outcome<Launching> {
+) -> Outcome<LaunchRequest> {
     let function = find(state, id)?;
-    let Wishes { cluster, cooperative } = wishes;
+    let LaunchAttributes { cluster, cooperative } = wishes;
     let shape = Launch { cluster, cooperative, seed: world::seed(), ..shape };
     check_shape(function, &shape, wishes)?;
-    // SAFETY: the caller passes a pointer to each parameter, or to all of them, as the entry declares
-    // them.
+    // SAFETY: the caller passes a pointer to each parameter of the entry, or a buffer of all of them.
     let parameters = unsafe { collect(function.entry()?.params(), arguments) }?;
-    Ok(Launching {
+    Ok(LaunchRequest {
         module: function.module,
         context: function.context,
         program: function.program.clone(),
@@ -156,21 +153,21 @@ pub(crate) fn prepare(
     })
 }
 
-/// Returns an error, with the driver's code, for a launch that the device cannot run.
-fn check_shape(function: &Function, shape: &Launch, wishes: Wishes) -> Outcome {
+fn check_shape(function: &Function, shape: &Launch, wishes: LaunchAttributes) -> Outcome {
     let (entry, name) = (function.entry()?, readable(function.entry_name()));
     let threads = shape.block.map(u64::from).into_iter().fold(1, u64::saturating_mul);
     let most = u64::from(function.most_threads()?);
     if threads > most && threads <= u64::from(limits::THREADS_PER_BLOCK) {
-        let detail = format!("launch of `{name}`: {threads} threads a block, its most are {most}");
+        let detail =
+            format!("launch of `{name}`: {threads} threads per block, allowed are at most {most}");
         return fail_with(CUDA_ERROR_INVALID_VALUE, detail);
     }
     entry.check(shape)?;
     if shape.dynamic_shared > function.most_dynamic_shared {
         let (asked, most) = (shape.dynamic_shared, function.most_dynamic_shared);
         let detail = format!(
-            "launch of `{name}`: {asked} bytes of dynamic shared memory; allowed is 0 to {most}, more \
-             by CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
+            "launch of `{name}`: {asked} bytes of dynamic shared memory; allowed is 0 to {most}; raise \
+             CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES for more"
         );
         return fail_with(CUDA_ERROR_INVALID_VALUE, detail);
     }
@@ -190,38 +187,44 @@ fn check_cooperative(function: &Function, shape: &Launch, threads: u32) -> Outco
     let blocks = shape.grid.map(u64::from).into_iter().fold(1, u64::saturating_mul);
     if blocks > resident.into() {
         let name = readable(function.entry_name());
-        let detail = format!("launch of `{name}`: {blocks} blocks, of which {resident} fit at a time");
+        let detail = format!(
+            "launch of `{name}`: {blocks} blocks, but at most {resident} fit on the device at once"
+        );
         return fail_with(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, detail);
     }
     Ok(())
 }
 
-/// Copies the parameters into one buffer.
-///
 /// # Safety
-/// `each` is null, or points at a pointer for each parameter, which points at that parameter's bytes;
-/// `extra` is null or a list in the format of the interface.
+/// `each` is null or an array of pointers to the parameters' bytes; `extra` is null or a list in the
+/// format that `cuLaunchKernel` specifies.
 unsafe fn collect(parameters: &[Param], arguments: Arguments) -> Outcome<Vec<u8>> {
     let bytes = parameters.last().map_or(0, |last| last.offset + last.size);
     if !arguments.extra.is_null() {
         if !arguments.each.is_null() {
-            return fail_with(CUDA_ERROR_INVALID_VALUE, "both kernel_params and extra are given");
+            return fail_with(
+                CUDA_ERROR_INVALID_VALUE,
+                "both kernel_params and extra are given; give one of them",
+            );
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: `extra` is not null, so this function's contract gives it the format that is read.
         return unsafe { collect_extra(bytes, arguments.extra) };
     }
     if arguments.each.is_null() && !parameters.is_empty() {
         let count = parameters.len();
-        return fail_with(CUDA_ERROR_INVALID_VALUE, format!("none of the {count} parameters are given"));
+        return fail_with(
+            CUDA_ERROR_INVALID_VALUE,
+            format!("the {count} parameters are missing; give kernel_params or extra"),
+        );
     }
     let mut collected = vec![0; bytes];
     for (index, parameter) in parameters.iter().enumerate() {
-        // SAFETY: the caller's contract: there is a pointer for each parameter.
+        // SAFETY: by this function's contract, there is a pointer for each parameter.
         let value = unsafe { arguments.each.add(index).read_unaligned() };
         if value.is_null() {
             return fail_with(CUDA_ERROR_INVALID_VALUE, format!("parameter {index} is null"));
         }
-        // SAFETY: the caller's contract: as many bytes are there as the parameter has.
+        // SAFETY: by this function's contract, the pointer is to the parameter's bytes.
         let value = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), parameter.size) };
         collected[parameter.offset..parameter.offset + parameter.size].copy_from_slice(value);
     }
@@ -236,28 +239,28 @@ unsafe fn collect_extra(bytes: usize, extra: *mut *mut c_void) -> Outcome<Vec<u8
     let (mut buffer, mut size) = (super::stream::null::<c_void>(), None);
     let mut at = extra;
     loop {
-        // SAFETY: the caller's contract: the list is readable up to its end.
+        // SAFETY: by this function's contract, the list is readable up to its end.
         let name = unsafe { at.read_unaligned() };
         if name == CU_LAUNCH_PARAM_END {
             break;
         }
-        // SAFETY: as above, a name is followed by a value.
+        // SAFETY: the name is not the end of the list, so a value follows it.
         let value = unsafe { at.add(1).read_unaligned() };
         match name {
             CU_LAUNCH_PARAM_BUFFER_POINTER => buffer = value,
             CU_LAUNCH_PARAM_BUFFER_SIZE if !value.is_null() => {
-                // SAFETY: the caller's contract: this value points at a size.
+                // SAFETY: by this function's contract, the value of this name points at a size.
                 size = Some(unsafe { value.cast::<usize>().read_unaligned() });
             }
             _ => return fail(CUDA_ERROR_INVALID_VALUE),
         }
-        // SAFETY: as above.
+        // SAFETY: the value is followed by another name or the end of the list.
         at = unsafe { at.add(2) };
     }
     match size {
         // Trailing padding of the caller's structure is allowed.
         Some(size) if size >= bytes && !buffer.is_null() => {
-            // SAFETY: the caller's contract: the buffer has `size` bytes.
+            // SAFETY: by this function's contract, the buffer has `size` bytes.
             Ok(unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), bytes) }.to_vec())
         }
         _ => {

@@ -51,7 +51,7 @@ fn load(library: Out<CUlibrary>, image: Image, (options, values, count): Options
     let complaint = program.as_ref().err().filter(|failure| is_rejection(failure.code));
     let complaint = complaint.and_then(|failure| failure.detail.as_deref()).unwrap_or_default();
     let broken = program.as_ref().map(broken_entries).unwrap_or_default();
-    // SAFETY: the caller gives as many options and values as it says, and buffers as they say.
+    // SAFETY: the caller passes `count` options and values, and log buffers of the stated sizes.
     unsafe { write_logs(count, options, values, complaint, &broken) }?;
     library.put(add(&mut world::lock(), program?).raw())
 }
@@ -105,7 +105,7 @@ fn function_for(state: &mut Guard, id: KernelId, context: ContextId) -> Outcome<
     function_in(state, module, name.to_str().unwrap_or_default())
 }
 
-/// Returns the function in the current context that a handle stands for, if it is a kernel's.
+/// Returns a kernel's function in the current context; `None` if the handle is not a kernel's.
 pub(crate) fn function_of(id: KernelId) -> Outcome<Option<FunctionId>> {
     let mut state = world::lock();
     if !state.kernels.contains_key(&id) {
@@ -115,7 +115,7 @@ pub(crate) fn function_of(id: KernelId) -> Outcome<Option<FunctionId>> {
     function_for(&mut state, id, here).map(Some)
 }
 
-/// Returns a kernel's function in a context of a device: the current one, otherwise the primary one.
+/// Returns a kernel's function in a context of `device`: the current context or else the primary one.
 fn function_on(state: &mut Guard, id: KernelId, device: CUdevice) -> Outcome<FunctionId> {
     let device = u32::try_from(device).map_err(|_| CUDA_ERROR_INVALID_DEVICE)?;
     let here = state.here().ok().filter(|here| state.contexts[here].device == device);
@@ -159,7 +159,7 @@ pub(crate) fn cuLibraryEnumerateKernels(
     }
     for (index, entry) in program.entries().take(num_kernels as usize).enumerate() {
         let kernel = kernel_of(&mut state, library, entry.name())?;
-        // SAFETY: the caller gives room for as many as it says, and the index is below that.
+        // SAFETY: the caller passes an array of `num_kernels` kernels, and the index is below that.
         unsafe { kernels.add(index).write_unaligned(kernel.raw()) };
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Links of several images into one.
+//! Linking of several images into one.
 
 use std::ptr;
 use std::slice;
@@ -68,10 +68,10 @@ fn is_device_runtime(bytes: &[u8]) -> bool {
 fn add(state: LinkId, kind: CUjitInputType, image: Image) -> Outcome {
     let what = match kind {
         CU_JIT_INPUT_PTX | CU_JIT_INPUT_FATBINARY => None,
-        // The output of an earlier link here is PTX.
+        // The simulator's linker returns PTX, which the program may link again as a cubin.
         CU_JIT_INPUT_CUBIN if matches!(image, Image::Ptx(_)) => None,
         CU_JIT_INPUT_CUBIN | CU_JIT_INPUT_OBJECT | CU_JIT_INPUT_LIBRARY => Some("machine code"),
-        _ => Some("no PTX"),
+        _ => Some("not PTX"),
     };
     if let Some(what) = what {
         let detail = format!("the input of a link is {what}; the simulator takes PTX text only");
@@ -84,7 +84,7 @@ fn add(state: LinkId, kind: CUjitInputType, image: Image) -> Outcome {
     Ok(())
 }
 
-/// Concatenates texts under the header of the first one.
+/// Concatenates PTX texts under the header of the first one (version, target and address size).
 fn linked(texts: &[Vec<u8>]) -> Vec<u8> {
     const HEAD: [&str; 3] = [".version", ".target", ".address_size"];
     let mut all = String::new();

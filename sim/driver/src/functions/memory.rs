@@ -1,4 +1,4 @@
-//! The functions of device memory.
+//! Device and managed memory.
 
 use std::sync::Arc;
 
@@ -14,12 +14,13 @@ use crate::world::{self, HostAllocation, HostKind, State};
 /// Alignment of rows of pitched memory, in bytes.
 const PITCH: usize = 512;
 
-/// The bytes of new memory. A driver promises nothing about them and often has zeros there, which hides
-/// a missing initialisation. These are NaN in every floating-point type, and not a plausible count.
+/// The contents of new memory. A GPU's driver leaves them undefined, and they are often zero, which
+/// hides a missing initialisation. This pattern is NaN in every floating-point type and an implausible
+/// count.
 const NEW: u64 = u64::MAX;
 
-/// Bytes of new memory that are filled so, from its start on. The rest is zero: the host provides pages
-/// as they are touched, and a program may touch few of a large allocation.
+/// Number of bytes at the start of an allocation that are filled with [`NEW`]. The rest stays zero: the
+/// host provides a page when it is touched, and a program may touch few pages of a large allocation.
 const NEW_BYTES: u64 = 1 << 20;
 
 pub(crate) fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) -> Outcome {
@@ -34,7 +35,7 @@ pub(crate) fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) -> Outcome {
 pub(crate) fn allocate(state: &mut State, bytes: usize) -> Outcome<(u64, Option<Arc<dyn Watcher>>)> {
     let here = state.here()?;
     if bytes == 0 {
-        return fail_with(CUDA_ERROR_INVALID_VALUE, "0 bytes; allowed are 1 and more");
+        return fail_with(CUDA_ERROR_INVALID_VALUE, "0 bytes are requested; allowed are 1 or more");
     }
     state.require_room(bytes)?;
     let device = state.contexts[&here].device;
@@ -46,12 +47,11 @@ pub(crate) fn allocate(state: &mut State, bytes: usize) -> Outcome<(u64, Option<
     Ok((address, context.watcher.clone()))
 }
 
-/// Fills new memory with [`NEW`].
 pub(crate) fn make_new(memory: &GlobalMemory, address: u64, bytes: u64) -> Outcome {
     Ok(memory.fill(address, NEW, bytes.min(NEW_BYTES))?)
 }
 
-/// Notifies a watcher of new memory, without the lock.
+/// Notifies a watcher of new memory. The caller has released the lock.
 pub(crate) fn tell(watcher: Option<Arc<dyn Watcher>>, address: u64, bytes: usize) {
     if let Some(watcher) = watcher {
         watcher.allocated(address, bytes as u64);
@@ -115,7 +115,7 @@ pub(crate) fn cuMemFree_v2(dptr: CUdeviceptr) -> Outcome {
 }
 
 fn not_allocated(address: u64) -> Outcome {
-    let detail = format!("no memory that is allocated starts at {address:#x}");
+    let detail = format!("{address:#x} is not the start of allocated memory");
     fail_with(CUDA_ERROR_INVALID_VALUE, detail)
 }
 
@@ -157,7 +157,7 @@ pub(crate) fn allocate_host(
     let context = state.here()?;
     state.check_unsafe_call(call)?;
     if bytes == 0 {
-        return fail_with(CUDA_ERROR_INVALID_VALUE, "0 bytes; allowed are 1 and more");
+        return fail_with(CUDA_ERROR_INVALID_VALUE, "0 bytes are requested; allowed are 1 or more");
     }
     state.require_room(bytes)?;
     let address = pages::allocate(&state.host.memory, bytes as u64)?;
@@ -180,13 +180,14 @@ pub(crate) fn cuMemAdvise(
     check_managed(&world::lock(), dptr, count)
 }
 
-/// Returns an error unless the bytes are managed memory.
 pub(crate) fn check_managed(state: &State, dptr: CUdeviceptr, count: usize) -> Outcome {
     state.here()?;
     match state.host.holder(dptr) {
         Some((_, HostAllocation { kind: HostKind::Managed, .. })) => {
             state.device_range("the range", dptr, count as u64).map(|_| ())
         }
-        _ => fail_with(CUDA_ERROR_INVALID_VALUE, format!("no managed memory is at {dptr:#x}")),
+        _ => {
+            fail_with(CUDA_ERROR_INVALID_VALUE, format!("{dptr:#x} is not an address in managed memory"))
+        }
     }
 }

@@ -16,9 +16,9 @@ use crate::world::{self, Guard, LoadedModule};
 
 /// Maximum bytes read of a file: more than the simulator parses.
 const MAX_FILE: u64 = 65 << 20;
-/// Maximum broken entries in the log of a module.
+/// Maximum number of broken entries that the log of a module lists.
 const MOST_TOLD: usize = 20;
-/// Maximum texts whose parsed form is cached.
+/// Maximum number of parsed modules in the cache.
 const KEPT: usize = 256;
 
 pub(crate) fn cuModuleLoad(module: Out<CUmodule>, path: Text) -> Outcome {
@@ -29,7 +29,7 @@ pub(super) fn image_of(path: &str) -> Outcome<Image> {
     let failed = |error: io::Error| Failure::new(CUDA_ERROR_FILE_NOT_FOUND, format!("{path}: {error}"));
     // A pipe or a device may be endless, or block until it is written to.
     if !fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(failed(io::Error::other("no file")));
+        return Err(failed(io::Error::other("not a regular file")));
     }
     let mut bytes = Vec::new();
     fs::File::open(path).and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes)).map_err(failed)?;
@@ -63,12 +63,11 @@ pub(crate) fn cuModuleLoadDataEx(
     let complaint = loaded.as_ref().err().filter(|failure| is_rejection(failure.code));
     let complaint = complaint.and_then(|failure| failure.detail.as_deref()).unwrap_or_default();
     let broken = loaded.as_ref().map(broken_entries).unwrap_or_default();
-    // SAFETY: the caller gives as many options and values as it says, and buffers as they say.
+    // SAFETY: the caller passes `num_options` options and values, and log buffers of the stated sizes.
     unsafe { write_logs(num_options as usize, options, option_values, complaint, &broken) }?;
     loaded.map(drop)
 }
 
-/// Returns a line for each broken entry, up to [`MOST_TOLD`].
 pub(super) fn broken_entries(program: &Module) -> String {
     let broken = program.broken().filter(|broken| broken.is_entry()).take(MOST_TOLD);
     let lines = broken.filter_map(|broken| program.find(broken.name()).err());
@@ -92,7 +91,7 @@ pub(super) unsafe fn write_logs(
     complaint: &str,
     information: &str,
 ) -> Outcome {
-    // SAFETY: the caller's contract.
+    // SAFETY: by this function's contract, there are `count` options and values.
     let (names, given) = unsafe { (list(options, count), list(values, count)) };
     let (names, given) = (names?, given?);
     let find = |name: CUjit_option| names.iter().position(|&other| other == name);
@@ -107,7 +106,7 @@ pub(super) unsafe fn write_logs(
         if room == 0 || given[buffer].is_null() {
             continue;
         }
-        // SAFETY: the caller's contract; `size` is below `count`.
+        // SAFETY: the buffer has `room` bytes by this function's contract; `size` is below `count`.
         unsafe {
             let written = write_text(given[buffer].cast(), room, text);
             let written = if text.is_empty() { 0 } else { written };
@@ -119,7 +118,7 @@ pub(super) unsafe fn write_logs(
 
 fn load(module: Out<CUmodule>, image: Image) -> Outcome<Module> {
     let here = world::lock().here()?;
-    // Without the lock, because parsing a large text takes long.
+    // The lock is not held here, because parsing a large text takes long.
     let program = parsed(text_of(image)?)?;
     let mut state = world::lock();
     state.check(here)?;
@@ -143,7 +142,7 @@ pub(super) fn text_of(image: Image) -> Outcome<String> {
             let detail = format!("the image is {what}; the simulator takes PTX text only");
             return fail_with(CUDA_ERROR_NO_BINARY_FOR_GPU, detail);
         }
-        Image::Unknown => return fail_with(CUDA_ERROR_INVALID_IMAGE, "the image is no PTX text"),
+        Image::Unknown => return fail_with(CUDA_ERROR_INVALID_IMAGE, "the image is not PTX text"),
     })
 }
 
@@ -155,7 +154,7 @@ fn unreadable(error: FatError) -> Failure {
     Failure::new(code, error.to_string())
 }
 
-/// Returns a module of a text, with variables of its own; parsed texts are cached.
+/// Returns the module of a text, parsed or from the cache. Each returned module has its own variables.
 pub(super) fn parsed(text: String) -> Outcome<Module> {
     static PARSED: Mutex<Option<HashMap<String, Module>>> = Mutex::new(None);
     let lock = || PARSED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
-//! Occupancy: how many blocks fit on a multiprocessor by threads and shared memory. Registers are
-//! unknown and assumed to suffice.
+//! Occupancy: the number of blocks that fit on a multiprocessor, as far as threads and shared memory
+//! limit it. The number of registers is unknown and assumed not to matter.
 
 use warpfold_driver::sys::*;
 
@@ -9,8 +9,8 @@ use crate::failure::{Outcome, fail};
 use crate::ffi::{FunctionId, In, Out};
 use crate::world::{self, Function, MULTIPROCESSORS, limits};
 
-/// Returns how many blocks of `threads` threads fit on a multiprocessor; 0 if none does. `.maxntid` is
-/// ignored, as a GPU's driver does (seen on an H200, driver 580).
+/// Returns how many blocks of `threads` threads fit on a multiprocessor, which may be 0. `.maxntid` is
+/// ignored, as by NVIDIA's driver (seen on an H200, driver 580).
 pub(crate) fn resident_blocks(function: &Function, threads: u32, shared: u64) -> Outcome<u32> {
     if threads == 0 {
         return fail(CUDA_ERROR_INVALID_VALUE);
@@ -29,7 +29,6 @@ pub(crate) fn resident_blocks(function: &Function, threads: u32, shared: u64) ->
     Ok(by_threads.min(by_shared).min(limits::BLOCKS_PER_MULTIPROCESSOR))
 }
 
-/// Returns how many clusters of `blocks` blocks fit on the device.
 pub(crate) fn resident_clusters(
     function: &Function,
     threads: u32,

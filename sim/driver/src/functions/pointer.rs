@@ -39,7 +39,7 @@ enum Value {
     Size(usize),
 }
 
-/// Returns an attribute of an address; `None` if the memory is not the driver's.
+/// Returns an attribute of an address; `None` if the driver does not know the memory.
 fn value_of(state: &State, attribute: CUpointer_attribute, address: u64) -> Outcome<Option<Value>> {
     let Some(known) = look_up(state, address) else { return Ok(None) };
     let is_host = known.kind == CU_MEMORYTYPE_HOST || known.is_managed;
@@ -77,7 +77,7 @@ impl Value {
     /// # Safety
     /// `place` can be written with the type that the interface gives the attribute.
     unsafe fn put(self, place: *mut c_void) {
-        // SAFETY: the caller's contract.
+        // SAFETY: by this function's contract, `place` can be written with this type.
         unsafe {
             match self {
                 Self::Int(value) => place.cast::<c_int>().write_unaligned(value),
@@ -98,9 +98,12 @@ pub(crate) fn cuPointerGetAttribute(
     let state = world::lock();
     state.here()?;
     let Some(value) = value_of(&state, attribute, ptr)?.filter(|_| !data.is_null()) else {
-        return fail_with(CUDA_ERROR_INVALID_VALUE, format!("{ptr:#x} is of no memory of the driver's"));
+        return fail_with(
+            CUDA_ERROR_INVALID_VALUE,
+            format!("{ptr:#x} is not an address in memory of the driver"),
+        );
     };
-    // SAFETY: the caller gives a place for this attribute; it is not null.
+    // SAFETY: not null, so the caller passes a variable of the attribute's type.
     unsafe { value.put(data) };
     Ok(())
 }
@@ -114,10 +117,11 @@ pub(crate) fn cuPointerGetAttributes(
     let state = world::lock();
     state.here()?;
     let count = num_attributes as usize;
-    // SAFETY: the caller gives as many attributes and places as it says.
+    // SAFETY: the caller passes `num_attributes` attributes and pointers.
     let (attributes, places) = unsafe { (list(attributes, count), list(data, count)) };
     for (attribute, place) in attributes?.into_iter().zip(places?) {
-        // Memory that is not the driver's, and attributes that do not apply, report zeros here.
+        // This call returns zeros, not an error, for unknown memory and for attributes that do not
+        // apply.
         let zero = match attribute {
             CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL => Value::Int(-2),
             CU_POINTER_ATTRIBUTE_CONTEXT | CU_POINTER_ATTRIBUTE_HOST_POINTER => {
@@ -130,7 +134,7 @@ pub(crate) fn cuPointerGetAttributes(
         if place.is_null() {
             return fail(CUDA_ERROR_INVALID_VALUE);
         }
-        // SAFETY: the caller gives a place for each attribute; it is not null.
+        // SAFETY: not null, so it points to a variable of the attribute's type.
         unsafe { value.put(place) };
     }
     Ok(())

@@ -34,7 +34,7 @@ fn allocate_from(
     let device = state.context(here)?.device;
     let pool = pool.or(state.devices[device as usize].pool).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     if find(&mut state, pool)?.device != device {
-        return fail_with(CUDA_ERROR_INVALID_VALUE, "the pool is of another device");
+        return fail_with(CUDA_ERROR_INVALID_VALUE, "the pool belongs to another device");
     }
     if state.is_captured(stream)? {
         return dptr.put(state.capture_allocation(stream, here, bytes)?);
@@ -64,7 +64,7 @@ pub(crate) fn cuMemFreeAsync(dptr: CUdeviceptr, stream: StreamId) -> Outcome {
     }
     match state.owner_of(dptr).and_then(|(_, memory)| memory.allocation_of(dptr)) {
         Some((base, _)) if base == dptr => state.submit(stream, Work::Release(dptr)).map(|_| ()),
-        _ => fail_with(CUDA_ERROR_INVALID_VALUE, format!("no device memory starts at {dptr:#x}")),
+        _ => fail_with(CUDA_ERROR_INVALID_VALUE, format!("{dptr:#x} is not the start of device memory")),
     }
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn cuMemPoolDestroy(pool: PoolId) -> Outcome {
         return fail(CUDA_ERROR_INVALID_VALUE);
     }
     state.pools.remove(&pool);
-    state.look_again();
+    state.update_visible_memory();
     for device in &mut state.devices {
         if device.pool == Some(pool) {
             device.pool = device.default_pool;
@@ -123,7 +123,7 @@ pub(crate) fn cuMemPoolGetAttribute(
     let Some(found) = found.filter(|_| !value.is_null()) else {
         return fail(CUDA_ERROR_INVALID_VALUE);
     };
-    // SAFETY: not null, so the caller gives a place of the type that the interface says.
+    // SAFETY: not null, so the caller passes a variable of the attribute's type.
     unsafe {
         match INTS.contains(&attribute) {
             true => value.cast::<c_int>().write_unaligned(found as c_int),
@@ -143,7 +143,7 @@ pub(crate) fn cuMemPoolSetAttribute(
     if value.is_null() {
         return fail(CUDA_ERROR_INVALID_VALUE);
     }
-    // SAFETY: not null, so the caller gives a value of the type that the interface says.
+    // SAFETY: not null, so the caller passes a value of the attribute's type.
     let given = unsafe {
         match INTS.contains(&attribute) {
             true => u64::from(value.cast::<c_int>().read_unaligned() != 0),
@@ -168,7 +168,7 @@ pub(crate) fn cuMemPoolSetAccess(pool: PoolId, map: *const CUmemAccessDesc, coun
     let found = find(&mut state, pool)?;
     let (own, mut open_to) = (found.device, found.open_to.clone());
     for at in 0..count {
-        // SAFETY: not null, so the caller gives as many as it says.
+        // SAFETY: not null, so the caller passes `count` descriptors.
         let CUmemAccessDesc { location, flags } = unsafe { map.add(at).read_unaligned() };
         if location.kind != CU_MEM_LOCATION_TYPE_DEVICE {
             return fail(CUDA_ERROR_INVALID_VALUE);
@@ -186,7 +186,7 @@ pub(crate) fn cuMemPoolSetAccess(pool: PoolId, map: *const CUmemAccessDesc, coun
         }
     }
     find(&mut state, pool)?.open_to = open_to;
-    state.look_again();
+    state.update_visible_memory();
     Ok(())
 }
 
@@ -211,7 +211,7 @@ pub(crate) fn cuMemPrefetchAsync(
     let mut state = world::lock();
     let stream = state.stream(stream)?;
     check_managed(&state, dptr, count)?;
-    // Every device can access the memory already; only the order is left.
+    // All devices can access managed memory, so the prefetch is only an empty task in the stream.
     state.submit(stream, Work::Nothing)?;
     Ok(())
 }
@@ -229,7 +229,7 @@ pub(crate) fn cuStreamAttachMemAsync(
     let mut state = world::lock();
     let stream = state.stream(stream)?;
     check_managed(&state, dptr, 1)?;
-    // Every stream and the host can access it already; only the order is left.
+    // All streams and the host can access managed memory, so this is just an empty task in the stream.
     state.submit(stream, Work::Nothing)?;
     Ok(())
 }

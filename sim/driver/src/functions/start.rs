@@ -54,8 +54,9 @@ const SINCE: &[(&str, c_int)] = &[
     ("cuStreamUpdateCaptureDependencies_v2", 12_030),
 ];
 
-/// Functions that, from this CUDA version on, have a version that is not implemented but that
-/// `cudaTypedefs.h` gives the same name. The implementation here would misread its arguments.
+/// Functions whose parameters changed in the given CUDA version; the newer form is not implemented.
+/// `cudaTypedefs.h` gives both forms the same name, and the implementation here would misread the
+/// arguments of the newer one.
 const UNTIL: &[(&str, c_int)] =
     &[("cuMemAdvise", 12_020), ("cuMemPrefetchAsync", 12_020), ("cuGraphGetEdges", 12_030)];
 
@@ -66,9 +67,13 @@ pub(crate) fn cuGetProcAddress_v2(
     flags: u64,
     symbol_status: Option<Out<CUdriverProcAddressQueryResult>>,
 ) -> Outcome {
-    // Flag 1 requests the legacy default stream, the only one here; 2 the per-thread one.
+    // Flag 1 requests functions that use the legacy default stream; all functions here do. Flag 2
+    // requests functions that use the per-thread default stream.
     if flags > 1 {
-        return fail_with(CUDA_ERROR_NOT_SUPPORTED, "there are no per-thread default stream functions");
+        return fail_with(
+            CUDA_ERROR_NOT_SUPPORTED,
+            "functions of per-thread default streams are not supported",
+        );
     }
     let found = exported_name(&symbol.0, cuda_version).and_then(|name| api::find(&name));
     let status = match found {
@@ -80,7 +85,7 @@ pub(crate) fn cuGetProcAddress_v2(
     if found.is_some() { Ok(()) } else { fail(CUDA_ERROR_NOT_FOUND) }
 }
 
-/// Returns the exported name of a function in `cuda.h` of a CUDA version.
+/// Returns the exported name of the function that the `cuda.h` of a CUDA version calls `symbol`.
 pub(crate) fn exported_name(symbol: &str, version: c_int) -> Option<String> {
     if symbol == "cuGraphInstantiate" && version >= 12_000 {
         return Some("cuGraphInstantiateWithFlags".to_owned());
@@ -114,7 +119,7 @@ mod tests {
     use super::exported_name;
 
     #[test]
-    fn names_are_those_of_the_version() {
+    fn exported_name_depends_on_the_version() {
         let name = |symbol, version| exported_name(symbol, version);
         assert_eq!(name("cuMemAlloc", 13_000).as_deref(), Some("cuMemAlloc_v2"));
         assert_eq!(name("cuMemAllocAsync", 13_000).as_deref(), Some("cuMemAllocAsync"));

@@ -1,5 +1,3 @@
-//! The functions of streams.
-
 use std::ptr;
 
 use warpfold_driver::sys::*;
@@ -78,7 +76,7 @@ pub(crate) fn cuStreamWaitEvent(stream: StreamId, event: EventId, flags: c_uint)
     match state.event(event)?.record.clone() {
         Record::Captured(capture, nodes) => state.capture_wait(stream, capture, &nodes),
         _ if state.is_captured(stream)? => {
-            // The graph would depend on work outside of it.
+            // The captured graph would depend on work that is not in the graph.
             if let Some(capturing) = &state.streams[&stream].capture {
                 let capture = capturing.capture;
                 state.invalidate(capture);

@@ -1,5 +1,3 @@
-//! The functions of textures and surfaces.
-
 use warpfold_driver::sys::*;
 use warpfold_sim::{AddressMode, Sampler, Texels, Texture};
 
@@ -21,9 +19,9 @@ fn texels(state: &Guard, resource: &CUDA_RESOURCE_DESC_v1) -> Outcome<Texels> {
             of_rows(state, value[0], (format, channels), [value[2], value[3]], 2, value[4])
         }
         CU_RESOURCE_TYPE_MIPMAPPED_ARRAY => {
-            fail_with(CUDA_ERROR_NOT_SUPPORTED, "textures with several levels are not simulated")
+            fail_with(CUDA_ERROR_NOT_SUPPORTED, "mipmapped textures are not simulated")
         }
-        kind => fail_with(CUDA_ERROR_INVALID_VALUE, format!("{kind} is no kind of resource")),
+        kind => fail_with(CUDA_ERROR_INVALID_VALUE, format!("{kind} is not a resource type")),
     }
 }
 
@@ -41,7 +39,7 @@ fn of_rows(
     let rows = height.saturating_sub(1);
     let extent = [width, height].map(u32::try_from);
     let ([Ok(width), Ok(height)], true) = (extent, width != 0 && height != 0 && pitch >= bytes) else {
-        let detail = format!("{width} x {height} texels in rows of {pitch} bytes");
+        let detail = format!("{width} x {height} texels do not fit into rows of {pitch} bytes");
         return fail_with(CUDA_ERROR_INVALID_VALUE, detail);
     };
     state.device_range("a texture", address, rows.saturating_mul(pitch).saturating_add(bytes))?;
@@ -66,12 +64,12 @@ fn sampler(about: &CUDA_TEXTURE_DESC_v1) -> Outcome<Sampler> {
             CU_TR_ADDRESS_MODE_CLAMP => AddressMode::Clamp,
             CU_TR_ADDRESS_MODE_MIRROR => AddressMode::Mirror,
             CU_TR_ADDRESS_MODE_BORDER => AddressMode::Border,
-            _ => return fail_with(CUDA_ERROR_INVALID_VALUE, format!("{given} is no address mode")),
+            _ => return fail_with(CUDA_ERROR_INVALID_VALUE, format!("{given} is not an address mode")),
         };
     }
     let filter = about.filter_mode;
     if !matches!(filter, CU_TR_FILTER_MODE_POINT | CU_TR_FILTER_MODE_LINEAR) {
-        return fail_with(CUDA_ERROR_INVALID_VALUE, format!("{filter} is no filter mode"));
+        return fail_with(CUDA_ERROR_INVALID_VALUE, format!("{filter} is not a filter mode"));
     }
     Ok(Sampler {
         address,
@@ -110,11 +108,11 @@ pub(crate) fn cuSurfObjectCreate(
     let context = state.here()?;
     let resource = resource.0;
     if resource.kind != CU_RESOURCE_TYPE_ARRAY {
-        return fail_with(CUDA_ERROR_INVALID_VALUE, "a surface is of an array");
+        return fail_with(CUDA_ERROR_INVALID_VALUE, "the resource of a surface must be an array");
     }
     let array = state.array(ArrayId(resource.value[0]))?;
     if array.descriptor.flags & CUDA_ARRAY3D_SURFACE_LDST == 0 {
-        let detail = "the array was not made for surfaces (CUDA_ARRAY3D_SURFACE_LDST)";
+        let detail = "the array was not created for surfaces; set CUDA_ARRAY3D_SURFACE_LDST";
         return fail_with(CUDA_ERROR_INVALID_VALUE, detail);
     }
     let texels = array.texels;
@@ -131,7 +129,7 @@ pub(crate) fn cuSurfObjectDestroy(surface: CUsurfObject) -> Outcome {
     destroy(surface, false)
 }
 
-/// Destroys an object after the pending work of its context, which may read it.
+/// Destroys a texture or surface after waiting for its context's pending work, which may read it.
 fn destroy(handle: u64, texture: bool) -> Outcome {
     let state = world::lock();
     let context = object(&state, handle, texture)?.context;
@@ -148,7 +146,7 @@ fn object(state: &Guard, handle: u64, texture: bool) -> Outcome<&Object> {
         Some(object) => Ok(object),
         None => {
             let what = if texture { "texture" } else { "surface" };
-            fail_with(CUDA_ERROR_INVALID_VALUE, format!("no {what} has the handle {handle:#x}"))
+            fail_with(CUDA_ERROR_INVALID_VALUE, format!("{handle:#x} is not the handle of a {what}"))
         }
     }
 }

@@ -1,10 +1,9 @@
-//! The functions of the table that are not simulated.
+//! Driver functions that `warpfold_driver` declares and the simulator does not have.
 
 use warpfold_driver::sys::*;
 
 use crate::failure::{Outcome, fail_with};
 
-/// Defines functions that return `CUDA_ERROR_NOT_SUPPORTED` with a reason.
 macro_rules! unsupported {
     ($($why:literal $name:ident($($kind:ty),* $(,)?);)*) => {
         $(
@@ -18,10 +17,10 @@ macro_rules! unsupported {
 }
 
 unsupported! {
-    "graphs are not written to files"
+    "writing graphs to files is not supported"
         cuGraphDebugDotPrint(*mut CUgraph_st, *const c_char, c_uint);
-    "a node's parameters are not kept as the pointers that the call asks for"
+    "the parameters of a kernel node cannot be returned as pointers"
         cuGraphKernelNodeGetParams(*mut CUgraphNode_st, *mut CUDA_KERNEL_NODE_PARAMS_v1);
-    "a node's parameters are not kept as the pointers that the call asks for"
+    "the parameters of a kernel node cannot be returned as pointers"
         cuGraphKernelNodeGetParams_v2(*mut CUgraphNode_st, *mut CUDA_KERNEL_NODE_PARAMS_v2);
 }

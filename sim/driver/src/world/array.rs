@@ -7,7 +7,7 @@ use super::State;
 use crate::failure::{Outcome, fail_with};
 use crate::ffi::{ArrayId, ContextId};
 
-/// Memory of a context that kernels cannot access by an address.
+/// A CUDA array: memory that kernels access by textures and surfaces, not by address.
 #[derive(Debug)]
 pub(crate) struct Array {
     pub(crate) context: ContextId,
@@ -24,10 +24,9 @@ pub(crate) struct Object {
 }
 
 impl State {
-    /// Returns an array whose context is not lost.
     pub(crate) fn array(&self, id: ArrayId) -> Outcome<&Array> {
         let Some(array) = self.arrays.get(&id) else {
-            return fail_with(CUDA_ERROR_INVALID_HANDLE, "no array has this handle");
+            return fail_with(CUDA_ERROR_INVALID_HANDLE, "the handle is not the handle of an array");
         };
         self.check(array.context)?;
         Ok(array)

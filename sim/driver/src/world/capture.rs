@@ -9,7 +9,7 @@ use super::{Event, Kind, Record, State, Work, thread_number};
 use crate::failure::{Failure, Outcome, fail, fail_with};
 use crate::ffi::{ContextId, EventId, GraphId, NodeId, StreamId};
 
-/// Id of a capture; never 0.
+/// Never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct CaptureId(pub(crate) u64);
 
@@ -21,11 +21,11 @@ pub(crate) struct Capture {
     thread: u64,
     pub(crate) graph: GraphId,
     is_given: bool,
-    /// The last nodes of streams that were destroyed since.
+    /// The last nodes of streams that left the capture because they were destroyed.
     left: Vec<NodeId>,
-    /// Set if the origin was destroyed: nothing can end the capture, and it accepts no more work.
+    /// Set if the origin stream was destroyed: nothing can end the capture, and it accepts no more work.
     is_orphan: bool,
-    /// Set after a forbidden call.
+    /// Set after a call that is not allowed during stream capture.
     pub(crate) is_invalid: bool,
 }
 
@@ -40,7 +40,6 @@ thread_local! {
     static MODE: Cell<CUstreamCaptureMode> = const { Cell::new(CU_STREAM_CAPTURE_MODE_GLOBAL) };
 }
 
-/// Sets the capture mode of this thread and returns the previous one.
 pub(crate) fn exchange_mode(mode: CUstreamCaptureMode) -> CUstreamCaptureMode {
     MODE.replace(mode)
 }
@@ -98,7 +97,6 @@ impl State {
         if nodes.iter().all(|node| all.contains(node)) { Ok(()) } else { fail(CUDA_ERROR_INVALID_VALUE) }
     }
 
-    /// Sets the dependencies of a captured stream's next node, or adds to them.
     pub(crate) fn set_dependencies(&mut self, id: StreamId, nodes: Vec<NodeId>, add: bool) -> Outcome {
         if !self.is_captured(id)? {
             return fail_with(CUDA_ERROR_ILLEGAL_STATE, "the stream is not being captured");
@@ -145,19 +143,20 @@ impl State {
         fail(wrong)
     }
 
-    /// Returns whether a stream is captured into a graph that existed before.
+    /// Returns whether a stream is captured into a graph that existed before the capture.
     pub(crate) fn is_captured_into_given(&self, id: StreamId) -> bool {
         let capturing = self.streams.get(&id).and_then(|stream| stream.capture.as_ref());
         let capture = capturing.and_then(|capturing| self.captures.get(&capturing.capture));
         capture.is_some_and(|capture| capture.is_given)
     }
 
-    /// Removes a stream that is about to be destroyed from its capture. Its nodes must still be joined.
+    /// Removes a stream from its capture before the stream is destroyed. The capture can end only after
+    /// the stream's nodes have been joined.
     ///
-    /// If the capture began in this stream it is over; the interface does not specify this case. Its
-    /// graph is dropped unless it existed before, and calls that captures forbid are allowed again.
-    /// Streams that have joined the capture stay invalidated until they are destroyed: their work was to
-    /// be recorded, and must not run instead.
+    /// If the capture began in this stream, the capture is over; CUDA does not specify this case. The
+    /// graph is dropped unless it existed before the capture, and calls that were not allowed during the
+    /// capture are allowed again. Other streams of the capture stay invalidated until they are
+    /// destroyed: their work was to be recorded, and must not run instead.
     pub(crate) fn leave_capture(&mut self, id: StreamId) {
         let capturing = self.streams.get_mut(&id).and_then(|stream| stream.capture.take());
         let Some(Capturing { capture: number, behind }) = capturing else { return };
@@ -213,7 +212,6 @@ impl State {
         self.capture_steps(stream, &[(work, Vec::new())])
     }
 
-    /// Adds a node that allocates memory in a context, and returns the address.
     pub(crate) fn capture_allocation(
         &mut self,
         stream: StreamId,
@@ -319,11 +317,11 @@ impl State {
             self.invalidate(capture);
         }
         let detail = "the legacy default stream would have to wait for a stream that is being captured; \
-                      create that with CU_STREAM_NON_BLOCKING";
+                      create the captured stream with CU_STREAM_NON_BLOCKING";
         fail_with(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, detail)
     }
 
-    /// Returns an error for a call that is unsafe during captures, by the rules of the threads' modes.
+    /// Returns an error for a potentially unsafe call, if the capture modes of the threads forbid it.
     pub(crate) fn check_unsafe_call(&mut self, call: &'static str) -> Outcome {
         if self.captures.is_empty() {
             return Ok(());

@@ -9,17 +9,16 @@ use super::{Graph, Node, State, Work};
 use crate::failure::{Outcome, fail, fail_with};
 use crate::ffi::{ContextId, GraphId, NodeId};
 
-/// Maximum bodies of a node; CUDA gives no number.
+/// Maximum number of bodies of a switch node. CUDA's manual gives no limit.
 const MOST_BODIES: u32 = 1 << 16;
 
-/// The condition of a handle. Kernels may use it as long as a graph, or an executable one, has it.
+/// The value of a conditional handle. Kernels may set it while a graph or executable graph uses it.
 #[derive(Debug)]
 pub(crate) struct Condition {
     pub(crate) handle: u64,
     pub(crate) context: ContextId,
-    /// Initial value in each run of the graph. Without one the value is unspecified, and 0 here.
+    /// Initial value in each run of the graph; `None` means 0.
     default: Option<u32>,
-    /// The GPU of the context, which this does not keep alive.
     gpu: Weak<Gpu>,
 }
 
@@ -81,8 +80,8 @@ impl Conditional {
         self.condition.gpu.upgrade().map_or(0, |gpu| gpu.config().step_limit)
     }
 
-    /// Returns whether another node can replace this one: it has the same kind, and bodies of the same
-    /// form.
+    /// Returns whether another node can replace this one: it has the same kind, and the work in its
+    /// bodies has the same kinds.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let alike = |(one, other): (&Body, &Body)| {
             let mut steps = one.steps.iter().zip(&other.steps);
@@ -123,7 +122,7 @@ impl State {
         Ok(handle)
     }
 
-    /// Returns the graph that has a handle: the given one or one that contains it.
+    /// Finds a handle in `graph` or the graphs that contain it. Returns the owner, and the index in it.
     fn owner_of_condition(&self, graph: GraphId, handle: u64) -> Option<(GraphId, usize)> {
         let mut at = Some(graph);
         while let Some(id) = at {
@@ -149,21 +148,30 @@ impl State {
             CU_GRAPH_COND_TYPE_IF => (1..=2).contains(&size),
             CU_GRAPH_COND_TYPE_WHILE => size == 1,
             CU_GRAPH_COND_TYPE_SWITCH => (1..=MOST_BODIES).contains(&size),
-            _ => return fail_with(CUDA_ERROR_INVALID_VALUE, format!("no node decides by kind {kind}")),
+            _ => {
+                return fail_with(
+                    CUDA_ERROR_INVALID_VALUE,
+                    format!(
+                        "kind {kind} is not a kind of conditional node; allowed are IF, WHILE and SWITCH"
+                    ),
+                );
+            }
         };
         if !allowed {
             let detail = format!(
-                "{size} bodies; allowed is 1 for WHILE, 1 or 2 for IF, and 1 to {MOST_BODIES} for SWITCH"
+                "the node has {size} bodies; allowed is 1 for WHILE, 1 or 2 for IF, and 1 to \
+                 {MOST_BODIES} for SWITCH"
             );
             return fail_with(CUDA_ERROR_INVALID_VALUE, detail);
         }
         let Some((owner, index)) = self.owner_of_condition(graph, handle) else {
-            let detail = format!("{handle:#x} is the handle of no graph that the node is in");
+            let detail =
+                format!("{handle:#x} is not a conditional handle of a graph that contains the node");
             return fail_with(CUDA_ERROR_INVALID_VALUE, detail);
         };
         let (condition, used) = self.graphs[&owner].conditions[index].clone();
         if used || condition.context != context {
-            let why = if used { "is another node's" } else { "is of another context" };
+            let why = if used { "belongs to another node" } else { "belongs to another context" };
             return fail_with(CUDA_ERROR_INVALID_VALUE, format!("the handle {handle:#x} {why}"));
         }
         let body_of = BodyOf { parent: graph, context };
@@ -193,20 +201,22 @@ impl State {
         let Some(BodyOf { context, .. }) = graph.body_of else { return Ok(()) };
         match work {
             Work::Launch(launch) if launch.context != context => {
-                let detail = "the kernels of a conditional node's graphs are of the node's context";
+                let detail =
+                    "the kernels of a conditional node's graphs must belong to the context of the node";
                 fail_with(CUDA_ERROR_INVALID_VALUE, detail)
             }
             Work::Nothing | Work::Launch(_) | Work::Copy(_) | Work::Fill(_) | Work::Conditional(_) => {
                 Ok(())
             }
             _ => {
-                let detail = "a conditional node's graphs launch, copy, fill and decide only";
+                let detail = "a conditional node's graphs may contain only empty, kernel, copy, memset \
+                              and conditional nodes";
                 fail_with(CUDA_ERROR_NOT_SUPPORTED, detail)
             }
         }
     }
 
-    /// Returns the work of a node for an executable graph, which includes the work of its bodies.
+    /// Returns a node's work for an executable graph. Work of a conditional node includes its bodies.
     pub(super) fn complete_work(&self, work: &Work) -> Outcome<Work> {
         let Work::Conditional(node) = work else { return Ok(work.clone()) };
         let body = |body: &Body| {
@@ -219,13 +229,12 @@ impl State {
         Ok(Work::Conditional(Arc::new(Conditional { condition, kind: node.kind, bodies, listed })))
     }
 
-    /// Returns the conditions that are initialised when a graph starts.
     pub(super) fn conditions_of(&self, graph: GraphId) -> Outcome<Arc<[Arc<Condition>]>> {
         let conditions = self.graph(graph)?.conditions.iter();
         Ok(conditions.map(|(condition, _)| Arc::clone(condition)).collect())
     }
 
-    /// Returns a handle of a graph, or of one nested in it, that no node uses.
+    /// Returns a condition handle of a graph, or of a graph nested in it, that no node uses.
     fn unused_condition(&self, graph: GraphId) -> Option<u64> {
         let graph = self.graphs.get(&graph)?;
         let own = graph.conditions.iter().find(|(_, used)| !used);
@@ -239,12 +248,12 @@ impl State {
         })
     }
 
-    /// Returns an error unless a node uses each handle of a graph.
+    /// Returns an error if a condition handle of a graph is not used by any node.
     pub(super) fn check_conditions(&self, graph: GraphId) -> Outcome {
         match self.unused_condition(graph) {
             None => Ok(()),
             Some(handle) => {
-                let detail = format!("no conditional node of the graph has the handle {handle:#x}");
+                let detail = format!("no conditional node of the graph uses the handle {handle:#x}");
                 fail_with(CUDA_ERROR_INVALID_VALUE, detail)
             }
         }

@@ -28,7 +28,6 @@ pub(crate) struct Context {
     pub(crate) of_threads: HashMap<u64, StreamId>,
     /// Streams that synchronise with the legacy one, including destroyed ones with work left.
     pub(crate) blocking: BTreeSet<StreamId>,
-    /// Contexts whose memory launches of this one can access.
     pub(crate) peers: BTreeSet<ContextId>,
     pub(crate) watcher: Option<Arc<dyn Watcher>>,
     pub(crate) findings: Vec<Finding>,
@@ -59,7 +58,6 @@ fn config() -> Config {
 
 type MakeWatcher = Box<dyn Fn() -> Arc<dyn Watcher> + Send + Sync>;
 
-/// Creates the watchers of contexts created from now on.
 static WATCHERS: OnceLock<MakeWatcher> = OnceLock::new();
 
 pub(crate) fn watch_all(make: MakeWatcher) -> bool {
@@ -76,7 +74,7 @@ pub(crate) fn seed() -> Option<u64> {
     *SEED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Maximum warp instructions of a launch, in contexts created from now on.
+/// Maximum warp instructions of a launch, in contexts created from now on; 0 for the default.
 static STEPS: AtomicU64 = AtomicU64::new(0);
 
 pub(crate) fn set_step_limit(steps: u64) {
@@ -99,7 +97,7 @@ thread_local! {
     };
 }
 
-/// Returns a number of the calling thread that no other thread has or had.
+/// Returns a number of the calling thread that is unique in the process's lifetime.
 pub(crate) fn thread_number() -> u64 {
     THREAD.with(|number| *number)
 }
@@ -116,7 +114,6 @@ pub(crate) fn pop_current() -> Option<ContextId> {
     CURRENT.with_borrow_mut(Vec::pop)
 }
 
-/// Replaces the current context, or removes it.
 pub(crate) fn set_current(id: Option<ContextId>) {
     CURRENT.with_borrow_mut(|stack| {
         let _before = stack.pop();
@@ -154,12 +151,12 @@ impl State {
             bank_config: CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE,
         };
         self.contexts.insert(id, context);
-        self.look_again();
+        self.update_visible_memory();
         id
     }
 
-    /// Removes a context and everything in it. Pending work is dropped; launches that other threads run
-    /// continue on the memory with which they started.
+    /// Removes a context and everything in it. Pending work is dropped. Launches that other threads are
+    /// running continue, and keep the memory with which they started.
     pub(crate) fn remove_context(&mut self, id: ContextId) {
         self.contexts.remove(&id);
         self.tasks.drop_of(id);
@@ -177,7 +174,7 @@ impl State {
         for context in self.contexts.values_mut() {
             context.peers.remove(&id);
         }
-        self.look_again();
+        self.update_visible_memory();
     }
 
     pub(crate) fn change_peers(
@@ -192,13 +189,13 @@ impl State {
 
     /// Updates what all contexts can access, after a context was added or removed, or a pool opened or
     /// closed.
-    pub(crate) fn look_again(&self) {
+    pub(crate) fn update_visible_memory(&self) {
         self.contexts.values().for_each(|context| self.look(context));
     }
 
-    /// Updates the memory that a context's launches can access: that of peers, of devices with a pool
-    /// that is open to its own, and of the host. All memory of such a device is accessible, not only the
-    /// pool's.
+    /// Updates the memory that a context's launches can access: that of the host, of peers, and of
+    /// devices with a pool that is open to the context's device. Access extends to all memory of such a
+    /// device, not only to the pool.
     fn look(&self, context: &Context) {
         let pools = self.pools.values().filter(|pool| pool.open_to.contains(&context.device));
         let devices = self.devices.iter().zip(0..);
@@ -234,7 +231,6 @@ impl State {
         }
     }
 
-    /// Returns a context that was checked before.
     pub(crate) fn context(&mut self, id: ContextId) -> Outcome<&mut Context> {
         self.contexts.get_mut(&id).ok_or_else(|| CUDA_ERROR_INVALID_CONTEXT.into())
     }

@@ -11,7 +11,7 @@ use crate::host_memory::host_memory;
 use crate::inject;
 use crate::late;
 
-/// Multiprocessors of a device: few, so that grids that fill it stay small.
+/// Number of multiprocessors of a device: few, so that small grids fill a device.
 pub(crate) const MULTIPROCESSORS: u32 = 8;
 const DEVICES: u32 = 1;
 const MOST_DEVICES: u32 = 16;
@@ -20,14 +20,14 @@ const MEMORY: u64 = 16 << 30;
 
 pub(crate) const DEVICES_VARIABLE: &str = "WARPFOLD_SIM_DEVICES";
 
-/// Environment variable with the bytes to a multiple of which allocations are rounded up. A GPU rounds,
-/// so a kernel that reads a few bytes too far works there; here it faults, unless this has the GPU's
-/// value.
+/// Environment variable with the allocation granularity in bytes. A GPU rounds sizes up, so a kernel
+/// that reads a few bytes past the end works on a GPU. Here it faults, unless this variable has the
+/// GPU's granularity.
 const ROUND_VARIABLE: &str = "WARPFOLD_SIM_ROUND";
-/// Largest rounding: the size of a GPU page.
+/// Largest granularity: the size of a GPU page.
 const MOST_ROUND: u64 = 2 << 20;
 
-/// Suffix of the number of devices: no device is another one's peer.
+/// Suffix after the number of devices that makes no device a peer of another.
 const APART: &str = ",apart";
 
 /// Limits of a multiprocessor and a block of compute capability 9.0.
@@ -44,25 +44,22 @@ pub(crate) mod limits {
 
 #[derive(Debug)]
 pub(crate) struct Device {
-    /// Set if it cannot access the memory of other devices.
     pub(crate) apart: bool,
-    /// Bytes to a multiple of which allocations are rounded up.
+    /// Allocation granularity in bytes.
     pub(crate) round: u64,
     pub(crate) addresses: Arc<AddressSpace>,
     pub(crate) whole: Arc<Budget>,
-    /// Primary context, and how often it is retained.
+    /// Primary context, and the number of its retains.
     pub(crate) primary: Option<(ContextId, u64)>,
-    /// Flags of the primary context, or of the next one.
+    /// Flags of the primary context, or of the next one to be created.
     pub(crate) primary_flags: u32,
     pub(crate) default_pool: Option<PoolId>,
     pub(crate) pool: Option<PoolId>,
     pub(crate) graph_pool: GraphPool,
 }
 
-/// Creates the devices that the environment requests; they share the memory of the host.
-///
-/// # Errors
-/// One line if the environment is wrong.
+/// Creates the devices that the environment requests. They share the memory of the host. An error
+/// describes a wrong environment variable in one line.
 pub(super) fn all() -> Result<Vec<Device>, String> {
     inject::check_environment()?;
     late::check_environment()?;
@@ -78,8 +75,8 @@ pub(super) fn all() -> Result<Vec<Device>, String> {
             given.ok_or_else(|| {
                 let text = text.escape_debug();
                 format!(
-                    "{DEVICES_VARIABLE} is `{text}`; allowed is 1 to {MOST_DEVICES}, with `{APART}` \
-                     behind it for devices that do not reach each other"
+                    "{DEVICES_VARIABLE} is `{text}`; allowed is 1 to {MOST_DEVICES}, optionally \
+                     followed by `{APART}` for devices that cannot access each other"
                 )
             })?
         }

@@ -17,9 +17,9 @@ pub(crate) struct Event {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Record {
-    /// Not recorded; a wait for it is empty.
+    /// Not recorded; a wait for the event returns at once.
     Never,
-    /// Recorded by a task that is not done, unless its context was destroyed.
+    /// Recorded by a task that is pending, or that was dropped with its context.
     Pending(TaskId),
     /// Recorded by a task that was done at this time.
     Done(Instant),
@@ -34,7 +34,6 @@ impl State {
         id
     }
 
-    /// Returns the event of a handle; fails if its context is lost.
     pub(crate) fn event(&mut self, id: EventId) -> Outcome<&mut Event> {
         let Some(event) = self.events.get(&id) else { return fail(CUDA_ERROR_INVALID_HANDLE) };
         self.check(event.context)?;

@@ -1,10 +1,10 @@
-//! Findings: memory and code freed while pending work named it.
+//! Memory and modules freed while pending work named them.
 
 use std::fmt;
 
 use warpfold_sim::readable;
 
-use super::{End, Launching, State, Work};
+use super::{End, LaunchRequest, State, Work};
 use crate::ffi::{ContextId, ModuleId};
 
 /// Memory or a module that was freed while pending work named it. The work faults when it runs.
@@ -17,9 +17,9 @@ pub struct Finding {
     pub address: u64,
     /// Bytes of the memory; 0 for a module.
     pub bytes: u64,
-    /// Description of the first piece of work that names it.
+    /// Description of the first piece of work that names the memory or module.
     pub named_by: String,
-    /// Number of pieces of work that name it.
+    /// Number of pieces of pending work that name the memory or module.
     pub pending: usize,
 }
 
@@ -70,12 +70,12 @@ fn naming(work: &Work, base: u64, bytes: u64) -> Option<String> {
     }
 }
 
-/// Returns the first argument of a launch that contains an address in a range, in any 8 of its bytes at
-/// a multiple of 8, as in structures.
-fn pointer_into(launch: &Launching, base: u64, bytes: u64) -> Option<usize> {
+/// Returns the index of the first argument that contains an address in the range. Each aligned 8-byte
+/// word of an argument is examined, because the argument may be a structure.
+fn pointer_into(launch: &LaunchRequest, base: u64, bytes: u64) -> Option<usize> {
     let inside = |word: &[u8]| {
         let word = word.try_into().map(u64::from_le_bytes).unwrap_or(0);
-        // An address one past the end does not count: an empty range may have it.
+        // One past the end does not count, because it may be the address of an empty range.
         word >= base && word - base < bytes.max(1)
     };
     let parameters = launch.program.entry(launch.entry_name())?.params();
@@ -96,12 +96,10 @@ fn launching_of(work: &Work, module: ModuleId) -> Option<String> {
 }
 
 impl State {
-    /// Records the pending work that names bytes about to be freed.
     pub(crate) fn note_freed(&mut self, owner: ContextId, call: &'static str, address: u64, bytes: u64) {
         self.note(owner, (call, address, bytes), |work| naming(work, address, bytes));
     }
 
-    /// Records the pending launches of a module about to be unloaded.
     pub(crate) fn note_unloaded(&mut self, owner: ContextId, module: ModuleId) {
         self.note(owner, ("cuModuleUnload", 0, 0), |work| launching_of(work, module));
     }

@@ -11,11 +11,10 @@ use crate::ffi::{ContextId, ExecId, GraphId, NodeId, StreamId};
 
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Graph {
-    /// In the order of addition, so that each is after its dependencies.
+    /// Nodes in the order of addition, so that each node follows its dependencies.
     pub(crate) nodes: Vec<NodeId>,
     /// Conditional handles, each with a flag that is set if a node uses it.
     pub(super) conditions: Vec<(Arc<Condition>, bool)>,
-    /// Set in the body of a conditional node.
     pub(super) body_of: Option<BodyOf>,
 }
 
@@ -30,27 +29,26 @@ pub(crate) struct Node {
 pub(crate) struct Exec {
     pub(crate) context: ContextId,
     graph: GraphId,
-    /// Work, and the indices of the earlier steps on which it depends.
+    /// The work of each step, and the indices of the earlier steps on which the step depends.
     pub(crate) steps: Vec<(Work, Vec<usize>)>,
-    /// The nodes of the steps, which name the steps in calls.
+    /// The node of each step. Calls name steps by their nodes.
     pub(crate) nodes: Vec<NodeId>,
     /// Last task of the last launch; the launches of one graph run one after the other.
     pub(crate) last: Option<TaskId>,
     pub(crate) memory: MemoryPlan,
-    /// Conditions that each launch initialises.
     conditions: Arc<[Arc<Condition>]>,
 }
 
-/// The first difference between a graph and another one.
+/// The first difference that prevents the update of an executable graph from a graph.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Unlike {
-    /// Dependencies differ from this node on; `None` if the graph lacks a node of the other one.
+    /// Dependencies differ from this node of the graph on; `None` if the graph has fewer nodes.
     Order(Option<NodeId>),
     Kind(NodeId),
     Parameters(NodeId),
 }
 
-/// The error of a graph that cannot be launched, with the result that is reported beside the code.
+/// The error of a graph that cannot be instantiated: the failure, and CUDA's instantiation result.
 #[derive(Debug)]
 pub(crate) struct Unready {
     failure: Failure,
@@ -69,7 +67,7 @@ impl From<Unready> for Failure {
     }
 }
 
-/// Returns whether work has the same kind, so that one can replace the other.
+/// Returns whether two pieces of work have the same kind, so that either can replace the other.
 pub(super) fn is_alike(one: &Work, other: &Work) -> bool {
     match (one, other) {
         (Work::Conditional(one), Work::Conditional(other)) => one.is_like(other),
@@ -77,7 +75,7 @@ pub(super) fn is_alike(one: &Work, other: &Work) -> bool {
     }
 }
 
-/// Returns whether work of one kind allocates or frees the same memory as other work, if any.
+/// Returns whether two pieces of work of the same kind agree in the address they allocate or free.
 fn has_same_memory(one: &Work, other: &Work) -> bool {
     match (one, other) {
         (Work::Allocate(one), Work::Allocate(other)) => one.address == other.address,
@@ -137,14 +135,14 @@ impl State {
         Ok(clone)
     }
 
-    /// Adds steps to a graph after some of its nodes; returns the added nodes on which no other depends.
+    /// Adds steps to a graph after the given nodes; returns the new nodes on which no other one depends.
     pub(crate) fn extend_graph(
         &mut self,
         graph: GraphId,
         steps: &[(Work, Vec<usize>)],
         behind: &[NodeId],
     ) -> Outcome<Vec<NodeId>> {
-        // All or none: if one is refused, the graph stays as it was.
+        // If one step is refused, the graph must stay as it was.
         let found = self.graph(graph)?;
         steps.iter().try_for_each(|(work, _)| self.check_in_body(found, work))?;
         let mut added: Vec<NodeId> = Vec::new();
@@ -189,7 +187,8 @@ impl State {
         let conditions = self.conditions_of(graph)?;
         let memory = MemoryPlan::of(&steps, auto_free);
         if !memory.is_empty() && self.execs.values().any(|exec| exec.graph == graph) {
-            let detail = "the graph has nodes that allocate or free, and is instantiated already";
+            let detail = "the graph has nodes that allocate or free memory and is already instantiated; \
+                          destroy the other executable graph first";
             return fail_with(CUDA_ERROR_INVALID_VALUE, detail)?;
         }
         let id = ExecId(self.new_handle());
@@ -198,7 +197,7 @@ impl State {
     }
 
     pub(crate) fn remove_exec(&mut self, id: ExecId) -> Outcome {
-        // Launches of it still run.
+        // Launches that are already enqueued still run.
         if self.execs.remove(&id).is_none() {
             return fail(CUDA_ERROR_INVALID_HANDLE);
         }
@@ -206,7 +205,7 @@ impl State {
         Ok(())
     }
 
-    /// Replaces the work of a node by work of the same kind that its graph can do.
+    /// Replaces the work of a node by work of the same kind, if the node's graph accepts it.
     pub(crate) fn set_node(&mut self, id: NodeId, work: Work) -> Outcome {
         let graph = self.nodes.get(&id).ok_or(CUDA_ERROR_INVALID_HANDLE)?.graph;
         self.check_in_body(self.graph(graph)?, &work)?;
@@ -214,16 +213,16 @@ impl State {
         set(&mut node.work, work)
     }
 
-    /// Replaces the work of a node's step by work of the same kind; earlier launches keep the old work.
-    /// Bodies have no such steps, so their limits need no check.
+    /// Replaces the work of the step made from `node` by work of the same kind. Earlier launches keep
+    /// the old work. Nodes of body graphs make no steps, so the restrictions of bodies need no check.
     pub(crate) fn set_step(&mut self, exec: ExecId, node: NodeId, work: Work) -> Outcome {
         let exec = self.execs.get_mut(&exec).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
         let at = exec.nodes.iter().position(|&of| of == node).ok_or(CUDA_ERROR_INVALID_VALUE)?;
         set(&mut exec.steps[at].0, work)
     }
 
-    /// Replaces the work of all steps by that of a graph's nodes, unless the graphs differ. The graph
-    /// must pass the checks of an instantiation.
+    /// Replaces the work of all steps of an executable graph by that of a graph's nodes. Returns the
+    /// difference that prevents this, if any. The graph must pass the checks of an instantiation.
     pub(crate) fn update_exec(&mut self, id: ExecId, graph: GraphId) -> Outcome<Option<Unlike>> {
         self.check_own(graph)?;
         self.check_conditions(graph)?;

@@ -1,10 +1,10 @@
 //! Memory of graphs. Its addresses are fixed when a node that allocates is created. The memory exists
 //! from its allocation by a launch until it is freed, in the graph or by a later call.
 //!
-//! A GPU maps the same memory at the addresses of graphs that do not run at the same time, and keeps it
-//! for the next one. Here each launch allocates and frees its memory; what a GPU would keep is counted,
-//! for the attributes that report it. Memory for a launch is promised to it by the call that enqueues
-//! it, so that the launch does not run out of memory half-way.
+//! A GPU maps the same memory at the addresses of graphs that do not run at the same time, and keeps the
+//! memory for the next graph. Here each launch allocates and frees its memory; the bytes that a GPU
+//! would keep are counted, for the attributes that report them. The call that enqueues a launch promises
+//! memory to the launch, which then does not run out of memory half-way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,68 +23,67 @@ pub(crate) struct Reserved {
     pub(crate) bytes: u64,
     /// The requested bytes, which a device may round up.
     pub(crate) asked: usize,
-    /// The devices that have access, as the node lists them.
+    /// The access descriptors, as the node lists them.
     pub(crate) access: Box<[CUmemAccessDesc]>,
 }
 
-/// State of a node's allocation, in the order of the calls.
+/// State of a node's allocation after all calls so far, even if their work has not run yet.
 #[derive(Debug)]
 pub(crate) struct GraphMemory {
     pub(crate) range: Arc<Reserved>,
     owner: GraphId,
     freed_by: BTreeSet<GraphId>,
-    /// Set after a launch that allocates it without freeing it, until a call frees it.
+    /// Set while the memory stays allocated after a launch, until a call frees it.
     pub(crate) held: Option<Held>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Held {
     block: u64,
-    /// Last task of that launch.
+    /// Last task of the launch that allocated the memory.
     pub(crate) since: TaskId,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct GraphPool {
     blocks: BTreeMap<u64, Block>,
-    /// High-water marks of the bytes that graphs used and that were kept for them, since their last
-    /// reset.
+    /// High-water marks since their last reset: bytes that graphs used, and bytes kept for graphs.
     high: [u64; 2],
     pub(crate) open_to: BTreeSet<u32>,
 }
 
-/// Memory that a GPU would map at the addresses of one allocation at a time.
+/// Physical memory, which a GPU would map at the addresses of one allocation at a time.
 #[derive(Debug)]
 struct Block {
     bytes: u64,
-    stands: Stands,
+    stands: BlockUse,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Stands {
+enum BlockUse {
     Held,
     Free,
-    /// Free for work after a task on this stream.
+    /// Free, but only for work that is enqueued on this stream after this task.
     FreeBehind(StreamId, TaskId),
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Footprint {
-    /// Memory that the previous launch left allocated, which is freed first.
+    /// Addresses that the previous launch left allocated; the new launch frees them first.
     pub(super) unfreed: Vec<u64>,
-    /// The block of each slot, if there is one that it can take.
+    /// The block for each of [`MemoryPlan::slots`]; `None` where a new block is needed.
     blocks: Vec<Option<u64>>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct MemoryPlan {
-    /// The addresses that it allocates, each with its slot.
+    /// Each allocated address, with the index of its slot.
     allocates: Vec<(u64, usize)>,
     frees: BTreeSet<u64>,
-    /// The device and the maximum bytes of each slot; consecutive allocations share the memory of a
-    /// slot.
+    /// Slots: memory that allocations of the graph use one after the other. The device and the maximum
+    /// bytes of each.
     slots: Vec<(u32, u64)>,
-    /// The blocks of the slots in the last launch.
+    /// The block that each slot had in the last launch.
     blocks: Vec<u64>,
     /// Set if a launch frees memory that the previous one left allocated.
     pub(crate) auto_free: bool,
@@ -93,15 +92,15 @@ pub(crate) struct MemoryPlan {
 impl Block {
     fn is_in_use(&self, tasks: &Tasks) -> bool {
         match self.stands {
-            Stands::Held => true,
-            Stands::Free => false,
-            Stands::FreeBehind(_, task) => !tasks.is_done(task),
+            BlockUse::Held => true,
+            BlockUse::Free => false,
+            BlockUse::FreeBehind(_, task) => !tasks.is_done(task),
         }
     }
 }
 
 impl MemoryPlan {
-    /// Creates the plan of steps, whose dependencies are indices of earlier steps.
+    /// Plans the memory of steps. Each step has the indices of earlier steps on which it depends.
     pub(super) fn of(steps: &[(Work, Vec<usize>)], auto_free: bool) -> Self {
         let mut plan = Self { auto_free, ..Self::default() };
         // The step that frees the last allocation of each slot, if any.
@@ -162,7 +161,7 @@ impl State {
     ) -> Outcome<Arc<Reserved>> {
         self.graph(graph)?;
         if asked == 0 {
-            return fail_with(CUDA_ERROR_INVALID_VALUE, "0 bytes; allowed are 1 and more");
+            return fail_with(CUDA_ERROR_INVALID_VALUE, "0 bytes are requested; allowed are 1 or more");
         }
         let device = self.context(context)?.device;
         let bytes = (asked as u64).next_multiple_of(self.devices[device as usize].round);
@@ -174,7 +173,7 @@ impl State {
         Ok(range)
     }
 
-    /// Returns the node's memory that contains an address, allocated or not.
+    /// Returns the range of graph memory that contains an address, whether it is allocated or not.
     pub(super) fn reserved_at(&self, address: u64) -> Option<&Reserved> {
         let (_, memory) = self.graph_memory.range(..=address).next_back()?;
         (address - memory.range.address < memory.range.bytes).then_some(&*memory.range)
@@ -185,7 +184,7 @@ impl State {
     pub(crate) fn free_in_graph(&self, graph: GraphId, address: u64) -> Outcome<Work> {
         self.graph(graph)?;
         let Some(memory) = self.graph_memory.get(&address) else {
-            let detail = format!("{address:#x} is not what a node of a graph has allocated");
+            let detail = format!("{address:#x} is not memory that a node of a graph allocates");
             return fail_with(CUDA_ERROR_INVALID_VALUE, detail);
         };
         let wrong = match memory.owner == graph {
@@ -194,7 +193,7 @@ impl State {
             true if !memory.freed_by.is_empty() => "another graph",
             _ => return Ok(Work::Release(address)),
         };
-        let detail = format!("{address:#x} is freed by a node of {wrong} already");
+        let detail = format!("{address:#x} is already freed by a node of {wrong}");
         fail_with(CUDA_ERROR_INVALID_VALUE, detail)
     }
 
@@ -204,8 +203,9 @@ impl State {
         }
     }
 
-    /// Records that a node that frees was removed with its graph, so that another one may free instead.
-    /// If the graph allocates as well, executable graphs made of it still do both.
+    /// Records that a `MEM_FREE` node was removed with its graph, so that a node of another graph may
+    /// free the memory instead. Nothing changes if the removed graph also allocates the memory:
+    /// executable graphs made from it still allocate and free.
     pub(super) fn forget_free_node(&mut self, graph: GraphId, address: u64) {
         if let Some(memory) = self.graph_memory.get_mut(&address)
             && memory.owner != graph
@@ -214,7 +214,7 @@ impl State {
         }
     }
 
-    /// Returns an error unless a graph can be copied, or launched as a part of another one.
+    /// Returns an error unless a graph can be copied, or launched as a part of another graph.
     pub(super) fn check_copied<'w>(
         &self,
         what: &str,
@@ -223,13 +223,14 @@ impl State {
         let is_of_one_graph =
             |work| matches!(work, &Work::Allocate(_) | &Work::Release(_) | &Work::Conditional(_));
         if works.any(is_of_one_graph) {
-            let detail = format!("{what} of a graph with nodes that allocate, free or decide");
+            let detail =
+                format!("{what} of a graph with allocation, free or conditional nodes is not supported");
             return fail_with(CUDA_ERROR_NOT_SUPPORTED, detail);
         }
         Ok(())
     }
 
-    /// Plans the memory operations of a launch on a stream, if it is possible.
+    /// Plans the memory operations of a launch on a stream; fails if they are not possible.
     pub(super) fn plan_launch(&self, id: ExecId, stream: StreamId) -> Outcome<Footprint> {
         let Some(exec) = self.execs.get(&id) else { return Ok(Footprint::default()) };
         let plan = &exec.memory;
@@ -246,8 +247,8 @@ impl State {
         let unfreed: Vec<u64> = unfreed.collect();
         if let Some(address) = unfreed.first().filter(|_| !plan.auto_free) {
             let detail = format!(
-                "the graph's allocation at {address:#x} is not freed since its last launch; free it, or \
-                 instantiate with CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH"
+                "the graph's allocation at {address:#x} has not been freed since its last launch; free \
+                 it, or instantiate with CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH"
             );
             return fail_with(CUDA_ERROR_INVALID_VALUE, detail);
         }
@@ -261,8 +262,8 @@ impl State {
         Ok(Footprint { unfreed, blocks })
     }
 
-    /// Returns an error unless there is memory for a launch: for new blocks, and for blocks not in use
-    /// now.
+    /// Returns an error unless there is enough free memory for those of a launch's blocks that are new
+    /// or not in use now.
     fn check_blocks(&self, plan: &MemoryPlan, blocks: &[Option<u64>]) -> Outcome {
         let mut more = vec![0_u64; self.devices.len()];
         for (&(device, bytes), block) in plan.slots.iter().zip(blocks) {
@@ -280,14 +281,14 @@ impl State {
         let of_each = (0..).zip(more).map(|(device, bytes)| (bytes, free(device)));
         let of_all = (all, self.free_of_all(&promised));
         if let Some((bytes, free)) = of_each.chain([of_all]).find(|(bytes, free)| bytes > free) {
-            let detail = format!("the graph takes {bytes} bytes more; there are {free} left");
+            let detail = format!("the graph needs {bytes} more bytes; {free} are left");
             return fail_with(CUDA_ERROR_OUT_OF_MEMORY, detail);
         }
         Ok(())
     }
 
-    /// Returns the bytes of each device that are promised to launches and not allocated. On a GPU they
-    /// are mapped already.
+    /// Returns the bytes per device that are reserved for launches and not allocated now. A real GPU has
+    /// mapped them already.
     fn promised(&self) -> Vec<u64> {
         let blocks = |device: &Device| {
             let blocks = device.graph_pool.blocks.values().filter(|block| block.is_in_use(&self.tasks));
@@ -315,21 +316,19 @@ impl State {
         self.free_beside(device, &self.promised())
     }
 
-    /// Returns the same for these promised bytes of each device.
     fn free_beside(&self, device: u32, promised: &[u64]) -> u64 {
         let own = self.devices[device as usize].addresses.budget();
         let own = own.limit().saturating_sub(own.used()).saturating_sub(promised[device as usize]);
         own.min(self.free_of_all(promised))
     }
 
-    /// Returns the bytes left to all devices together, of which each may have a part.
     fn free_of_all(&self, promised: &[u64]) -> u64 {
         let whole = self.devices.first().map_or(0, |device| device.whole.free());
         whole.saturating_sub(promised.iter().sum())
     }
 
-    /// Returns an error for memory that is promised to launches. Memory that does not exist at all is
-    /// refused by the allocation.
+    /// Returns an error if an allocation would use memory that is promised to launches. If the memory
+    /// does not exist at all, the allocation itself fails.
     pub(crate) fn check_promised(&self, device: u32, bytes: u64) -> Outcome {
         let promised = self.promised();
         let all: u64 = promised.iter().sum();
@@ -337,8 +336,10 @@ impl State {
         if all == 0 || bytes <= free {
             return Ok(());
         }
-        let detail =
-            format!("{bytes} bytes; the device has {free} left, and launches of graphs take {all} more");
+        let detail = format!(
+            "{bytes} bytes are requested; the device has {free} left, and {all} are reserved for \
+             launches of graphs"
+        );
         fail_with(CUDA_ERROR_OUT_OF_MEMORY, detail)
     }
 
@@ -356,7 +357,7 @@ impl State {
         if plan.is_empty() {
             return;
         }
-        let behind = Stands::FreeBehind(stream, end);
+        let behind = BlockUse::FreeBehind(stream, end);
         let slots = plan.slots.iter().zip(&footprint.blocks);
         let blocks: Vec<u64> = slots
             .map(|(&(device, bytes), block)| {
@@ -374,7 +375,7 @@ impl State {
             }
             if let Some(memory) = self.graph_memory.get_mut(&address) {
                 memory.held = Some(Held { block: blocks[slot], since: end });
-                self.stand(plan.slots[slot].0, blocks[slot], Stands::Held);
+                self.stand(plan.slots[slot].0, blocks[slot], BlockUse::Held);
             }
         }
         if let Some(exec) = self.execs.get_mut(&id) {
@@ -391,7 +392,7 @@ impl State {
         let of_context = |(_, memory): &(&u64, &GraphMemory)| memory.range.context == context;
         let addresses = self.graph_memory.iter().filter(of_context).map(|(&address, _)| address);
         for address in addresses.collect::<Vec<_>>() {
-            self.let_go(address, Stands::Free);
+            self.let_go(address, BlockUse::Free);
             self.graph_memory.remove(&address);
         }
         let never_came = |memory: &GraphMemory| {
@@ -399,24 +400,24 @@ impl State {
         };
         let left = self.graph_memory.iter().filter(|(_, memory)| never_came(memory));
         for address in left.map(|(&address, _)| address).collect::<Vec<_>>() {
-            self.let_go(address, Stands::Free);
+            self.let_go(address, BlockUse::Free);
         }
         self.forget_graph_memory();
     }
 
-    /// Chooses the blocks for a launch that begins by freeing `unfreed`: for each slot its previous
-    /// block, otherwise the smallest free one that is large enough, otherwise none.
+    /// Chooses the blocks for a launch that begins by freeing `unfreed`: for each slot of the plan its
+    /// previous block, otherwise the smallest free one that is large enough, otherwise none.
     fn choose_blocks(&self, exec: &Exec, stream: StreamId, unfreed: &[u64]) -> Vec<Option<u64>> {
         let held = |address| self.graph_memory.get(address)?.held.map(|held| held.block);
         let let_go: BTreeSet<u64> = unfreed.iter().filter_map(held).collect();
         let is_free = |id: &u64, block: &Block| match block.stands {
-            Stands::Held => let_go.contains(id),
-            Stands::Free => true,
-            Stands::FreeBehind(other, task) => other == stream || self.tasks.is_done(task),
+            BlockUse::Held => let_go.contains(id),
+            BlockUse::Free => true,
+            BlockUse::FreeBehind(other, task) => other == stream || self.tasks.is_done(task),
         };
-        // Launches of one graph run one after the other on any streams; another graph may have taken the
-        // block since.
-        let is_own = |block: &Block| matches!(block.stands, Stands::FreeBehind(_, task) if Some(task) == exec.last);
+        // Launches of one graph run one after the other on any streams, so a block that the previous one
+        // freed is free for this one. If another graph has used the block since, `task` differs.
+        let is_own = |block: &Block| matches!(block.stands, BlockUse::FreeBehind(_, task) if Some(task) == exec.last);
         let mut taken = BTreeSet::new();
         let choose = |(slot, &(device, bytes)): (usize, &(u32, u64))| {
             let blocks = &self.devices[device as usize].graph_pool.blocks;
@@ -435,17 +436,17 @@ impl State {
     fn add_block(&mut self, device: u32, bytes: u64) -> u64 {
         let id = self.new_handle();
         let blocks = &mut self.devices[device as usize].graph_pool.blocks;
-        blocks.insert(id, Block { bytes, stands: Stands::Free });
+        blocks.insert(id, Block { bytes, stands: BlockUse::Free });
         id
     }
 
-    fn stand(&mut self, device: u32, block: u64, stands: Stands) {
+    fn stand(&mut self, device: u32, block: u64, stands: BlockUse) {
         if let Some(block) = self.devices[device as usize].graph_pool.blocks.get_mut(&block) {
             block.stands = stands;
         }
     }
 
-    fn let_go(&mut self, address: u64, stands: Stands) {
+    fn let_go(&mut self, address: u64, stands: BlockUse) {
         let Some(memory) = self.graph_memory.get_mut(&address) else { return };
         let device = memory.range.device;
         if let Some(Held { block, .. }) = memory.held.take() {
@@ -455,20 +456,20 @@ impl State {
 
     /// Records that a call frees memory of a graph: at once, or by a task on a stream.
     pub(crate) fn freed_by_call(&mut self, address: u64, task: Option<(StreamId, TaskId)>) {
-        let stands = task.map_or(Stands::Free, |(stream, task)| Stands::FreeBehind(stream, task));
+        let stands = task.map_or(BlockUse::Free, |(stream, task)| BlockUse::FreeBehind(stream, task));
         self.let_go(address, stands);
         self.forget_graph_memory();
     }
 
-    /// Returns an error if a call must not free the memory at an address because of graphs; otherwise
-    /// the last task of the launch that allocated it, if a graph did.
+    /// Returns an error for memory of a graph that a call must not free. For memory that a call may
+    /// free, returns the last task of the graph launch that allocated it, if any.
     pub(crate) fn may_free(&self, address: u64) -> Outcome<Option<TaskId>> {
         match self.graph_memory.get(&address) {
             None => Ok(None),
             Some(GraphMemory { held: Some(held), .. }) => Ok(Some(held.since)),
             Some(memory) => {
                 let why = match memory.freed_by.contains(&memory.owner) {
-                    true => "which that graph frees itself",
+                    true => "which the graph itself frees",
                     false => "which no launch has allocated",
                 };
                 let detail = format!("{address:#x} is memory of a graph, {why}");
@@ -484,11 +485,11 @@ impl State {
         self.graph_memory.retain(|_, memory| is_of_use(memory));
     }
 
-    /// Returns the bytes of a device that graphs use, and that are kept for them.
+    /// Returns the bytes of a device that graphs use, and the bytes that are kept for graphs.
     pub(crate) fn graph_bytes(&self, device: u32) -> [u64; 2] {
         let blocks = &self.devices[device as usize].graph_pool.blocks;
         let used = |(id, block): &(&u64, &Block)| {
-            matches!(block.stands, Stands::Held)
+            matches!(block.stands, BlockUse::Held)
                 || self.execs.values().any(|exec| exec.memory.blocks.contains(id))
         };
         let used = blocks.iter().filter(used).map(|(_, block)| block.bytes).sum();
@@ -509,7 +510,6 @@ impl State {
         *high = [high[0].max(now[0]), high[1].max(now[1])];
     }
 
-    /// Frees the memory that is kept for graphs and not in use.
     pub(crate) fn trim_graph_memory(&mut self, device: u32) {
         let tasks = &self.tasks;
         self.devices[device as usize].graph_pool.blocks.retain(|_, block| block.is_in_use(tasks));
@@ -527,10 +527,10 @@ mod tests {
     use crate::ffi::{ContextId, ExecId, StreamId};
     use crate::world::Kind;
 
-    /// Few enough that the host's memory is not checked.
+    /// Small enough that the host's memory is not checked.
     const BYTES: u64 = 1000;
 
-    /// Creates two devices of [`BYTES`] bytes, which have one and a half times as many together, and a
+    /// Creates two devices of [`BYTES`] bytes each, with a common limit of 1.5 times [`BYTES`], and a
     /// context on the first one.
     fn world() -> (State, ContextId, StreamId) {
         let mut state = State::default();
@@ -541,7 +541,6 @@ mod tests {
         (state, context, stream)
     }
 
-    /// Creates a graph that allocates without freeing; returns its address as well.
     fn unfreed(state: &mut State, context: ContextId, bytes: usize) -> (ExecId, u64) {
         let graph = state.add_graph();
         let range = state.reserve(graph, context, bytes, Box::default()).expect("addresses");
@@ -551,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn what_launches_take_is_not_free_from_the_call_on() {
+    fn launch_reserves_graph_memory_when_enqueued() {
         let (mut state, context, stream) = world();
         let [(first, address), (second, _)] = [(); 2].map(|()| unfreed(&mut state, context, 700));
         let free = |state: &State| [0, 1].map(|device| state.free_bytes(device));
@@ -561,7 +560,7 @@ mod tests {
             assert_eq!(free(&state), [300, 800], "of both there are 1500 bytes");
             let refused = state.launch_graph(second, stream).expect_err("no room for two");
             assert_eq!(refused.code, CUDA_ERROR_OUT_OF_MEMORY);
-            // In the second iteration the state is that after the launch has run.
+            // In the second iteration the memory is allocated, as after the launch has run.
             let memory = state.contexts[&context].gpu.memory();
             let _is_there: Result<_, _> = memory.alloc_at(address, 700);
         }
@@ -578,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_have_together_what_the_host_gives() {
+    fn devices_share_one_memory_budget() {
         let (mut state, first, stream) = world();
         let second = state.add_context(1, 0);
         let graph = state.add_graph();

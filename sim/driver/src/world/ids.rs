@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A table keyed by handles, which this process generates, so that no input can make them collide.
+/// A table keyed by handles. The process generates them, so no input can make them collide.
 pub(crate) type ById<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
 
-/// Spreads consecutive numbers over all bits.
+/// A hasher that spreads consecutive numbers over all bits.
 #[derive(Debug, Default)]
 pub(crate) struct IdHasher(u64);
 
@@ -22,7 +22,8 @@ impl Hasher for IdHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // An odd number near the golden ratio of 2^64; the table takes the upper bits as well.
+        // The factor is 2^64 over the golden ratio, made odd. The product's upper bits are mixed best,
+        // but `HashMap` uses the lower bits as well, so the rotation moves the upper bits down.
         self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
     }
 }

@@ -13,10 +13,9 @@ use crate::host_memory;
 use crate::pages::Registered;
 use crate::watch::Watcher;
 
-/// First address of device memory.
 const FIRST_DEVICE_ADDRESS: u64 = 1 << 48;
 
-/// Host memory that kernels can access, of all contexts.
+/// Page-locked, registered and managed memory of all contexts.
 pub(crate) struct HostTable {
     pub(crate) memory: GlobalMemory,
     pub(crate) allocations: BTreeMap<u64, HostAllocation>,
@@ -34,7 +33,7 @@ pub(crate) struct HostAllocation {
     pub(crate) context: ContextId,
     pub(crate) flags: c_uint,
     pub(crate) kind: HostKind,
-    /// Address in [`HostTable::memory`]: a registered range starts at a whole cell.
+    /// Address to free in [`HostTable::memory`]: the allocation's, rounded down to a multiple of 8.
     pub(crate) lent_at: u64,
 }
 
@@ -65,7 +64,7 @@ impl State {
             let memory = context.gpu.memory();
             memory.allocation_of(address).map(|_| (id, memory.clone()))
         });
-        // Memory of a graph may be named before it is allocated.
+        // A call may name memory of a graph before a launch has allocated the memory.
         found.or_else(|| {
             let id = self.reserved_at(address)?.context;
             Some((id, self.contexts.get(&id)?.gpu.memory().clone()))
@@ -103,8 +102,8 @@ impl State {
         host_memory::room(given)
     }
 
-    /// Returns an error for memory that the host does not have: the system would provide the addresses,
-    /// and kill the process when they are used. Small sizes are not worth the check.
+    /// Returns an error if the host lacks this much memory. Otherwise the system would accept the
+    /// allocation, and kill the process when it uses the memory. Small sizes are not worth the check.
     pub(crate) fn require_room(&self, bytes: usize) -> Outcome {
         const SMALL: usize = 1 << 20;
         if bytes < SMALL {
@@ -114,18 +113,24 @@ impl State {
         if bytes as u64 <= room {
             return Ok(());
         }
-        fail_with(CUDA_ERROR_OUT_OF_MEMORY, format!("{bytes} bytes; the host has {room} left"))
+        fail_with(
+            CUDA_ERROR_OUT_OF_MEMORY,
+            format!("{bytes} bytes are requested; the host has {room} left"),
+        )
     }
 
-    /// Returns an end of a copy or memset in memory that kernels can access; all bytes must be in one
-    /// allocation.
+    /// Returns the [`End`] of a copy or memset in memory that kernels can access. Fails unless all bytes
+    /// are in one allocation.
     pub(crate) fn device_range(&self, what: &str, address: u64, bytes: u64) -> Outcome<End> {
         match self.allocation_of(address) {
             _ if bytes == 0 => Ok(End::Memory(address)),
             Some((base, size)) if bytes <= size - (address - base) => Ok(End::Memory(address)),
             Some((base, size)) => fail_with(
                 CUDA_ERROR_INVALID_VALUE,
-                format!("{what} of {bytes} bytes at {address:#x} leaves the {size} bytes at {base:#x}"),
+                format!(
+                    "{what} of {bytes} bytes at {address:#x} reaches past the end of the {size} bytes \
+                     at {base:#x}"
+                ),
             ),
             None => fail_with(
                 CUDA_ERROR_INVALID_VALUE,
@@ -134,7 +139,7 @@ impl State {
         }
     }
 
-    /// Returns an end of a copy at any address: memory that kernels can access, otherwise any host
+    /// Returns the [`End`] of a copy at any address: memory that kernels can access, otherwise any host
     /// memory.
     pub(crate) fn any_range(&self, what: &str, address: u64, bytes: u64) -> Outcome<End> {
         if address >= FIRST_DEVICE_ADDRESS || self.host.holder(address).is_some() {
@@ -150,7 +155,7 @@ impl State {
         let memory = &self.host.memory;
         self.host.allocations.retain(|_, allocation| {
             if allocation.context == id {
-                // It exists, because both tables change together.
+                // The free succeeds, because `memory` and `allocations` change together.
                 let _was_live = memory.free(allocation.lent_at);
             }
             allocation.context != id

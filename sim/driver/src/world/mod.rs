@@ -1,8 +1,8 @@
 //! The whole state of the driver, guarded by one lock.
 //!
 //! Calls change the state with the lock held; work runs without it. A thread that waits for work runs
-//! what is ready by itself (`run`), so that threads that wait for different streams run them at the same
-//! time.
+//! that work itself (see `run`), so that threads that wait for different streams run their work at the
+//! same time.
 
 mod array;
 mod capture;
@@ -51,7 +51,7 @@ pub(crate) use pool::Pool;
 pub(crate) use run::{before_free, force, patience, set_frees_wait, set_patience};
 pub(crate) use stream::{Kind, Stream};
 pub(crate) use task::{
-    End, Fill, HostCall, HostFunction, Launching, Step, TaskId, Tasks, Transfer, Work,
+    End, Fill, HostCall, HostFunction, LaunchRequest, Step, TaskId, Tasks, Transfer, Work,
 };
 
 struct World {
@@ -81,20 +81,19 @@ pub(crate) struct Function {
 pub(crate) struct LoadedModule {
     pub(crate) context: ContextId,
     pub(crate) program: warpfold_sim::Module,
-    /// Handles of its functions: always the same one for a name.
+    /// Handles of the module's functions by name. Every lookup of a name returns the same handle.
     pub(crate) functions: HashMap<String, FunctionId>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Library {
     pub(crate) program: warpfold_sim::Module,
-    /// The modules into which contexts have loaded it.
     pub(crate) modules: HashMap<ContextId, ModuleId>,
-    /// Handles of its kernels: always the same one for a name.
+    /// Handles of the library's kernels by name. Every lookup of a name returns the same handle.
     pub(crate) kernels: HashMap<String, KernelId>,
 }
 
-/// A kernel of a library, which has a function in each context that loads it.
+/// A kernel of a library, with a function in each context that loads the library.
 #[derive(Debug, Clone)]
 pub(crate) struct Kernel {
     pub(crate) library: LibraryId,
@@ -118,7 +117,7 @@ pub(crate) struct State {
     pub(crate) nodes: ById<NodeId, Node>,
     pub(crate) execs: ById<ExecId, Exec>,
     pub(crate) captures: ById<CaptureId, Capture>,
-    /// Memory of nodes that allocate, by first address.
+    /// Memory of allocation nodes, by first address.
     pub(crate) graph_memory: BTreeMap<u64, GraphMemory>,
     pub(crate) pools: ById<PoolId, Pool>,
     pub(crate) arrays: ById<ArrayId, Array>,
@@ -130,10 +129,9 @@ pub(crate) struct State {
 
 pub(crate) type Guard = MutexGuard<'static, State>;
 
-/// Locks the state for one call.
 pub(crate) fn lock() -> Guard {
-    // A panic with the lock held is a bug, which that call reports; continuing with the state as it is
-    // beats a failure of every later call.
+    // The lock is poisoned only by a bug that panicked while holding it, which the call that panicked
+    // has reported. Continuing with the state as it is beats failing every later call.
     WORLD.state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -159,12 +157,11 @@ fn calls_at_rest() -> Option<u64> {
     (CALLS[0].load(Ordering::Relaxed) == returned).then_some(returned)
 }
 
-/// Returns an error before `cuInit` was called.
 pub(crate) fn check_initialised() -> Outcome {
     if INITIALISED.load(Ordering::Acquire) {
         return Ok(());
     }
-    fail_with(CUDA_ERROR_NOT_INITIALIZED, "cuInit must come first")
+    fail_with(CUDA_ERROR_NOT_INITIALIZED, "the driver is not initialised; call cuInit first")
 }
 
 pub(crate) fn initialise() -> Outcome {
@@ -185,7 +182,7 @@ pub(crate) fn initialise() -> Outcome {
 }
 
 impl State {
-    /// Returns a number that no handle had before, and that is no special value.
+    /// Returns a number that no handle had before, and that differs from the special values of handles.
     pub(crate) fn new_handle(&mut self) -> u64 {
         self.next_handle += 1;
         0x5100_0000 + 0x10 * self.next_handle

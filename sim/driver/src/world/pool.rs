@@ -1,5 +1,3 @@
-//! Pools of stream-ordered memory.
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use warpfold_driver::sys::*;
@@ -7,14 +5,14 @@ use warpfold_driver::sys::*;
 use super::State;
 use crate::ffi::PoolId;
 
-/// A pool. Freed memory is returned at once, so a pool has none in reserve.
+/// A memory pool. Freed memory is returned at once, so a pool has none in reserve.
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) device: u32,
     pub(crate) is_default: bool,
     pub(crate) open_to: BTreeSet<u32>,
     pub(crate) attributes: BTreeMap<CUmemPool_attribute, u64>,
-    /// Bytes of its live allocations by first address; `high` is the maximum of their sum.
+    /// Bytes of live allocations by first address; `high` is the high-water mark of their sum.
     pub(crate) live: BTreeMap<u64, u64>,
     pub(crate) high: u64,
 }

@@ -11,8 +11,8 @@ use warpfold_driver::sys::*;
 use warpfold_sim::{GlobalMemory, Gpu, Stats, readable};
 
 use super::{
-    Conditional, End, Event, Fill, Guard, HostCall, HostFunction, Launching, Record, Reserved, State,
-    Step, TaskId, Transfer, WORLD, Work, lock,
+    Conditional, End, Event, Fill, Guard, HostCall, HostFunction, LaunchRequest, Record, Reserved,
+    State, Step, TaskId, Transfer, WORLD, Work, lock,
 };
 use crate::call;
 use crate::failure::{Failure, Outcome, fail_with, while_running};
@@ -32,19 +32,17 @@ pub(crate) fn patience() -> Duration {
 pub(crate) fn set_patience(patience: Duration) {
     let milliseconds = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
     PATIENCE.store(milliseconds.max(1), Ordering::Relaxed);
-    if let Some(attendant) = &lock().tasks.attendant {
-        attendant.unpark();
+    if let Some(background_runner) = &lock().tasks.background_runner {
+        background_runner.unpark();
     }
 }
 
-/// Set if calls that free memory wait for all work of their context.
 static FREES_WAIT: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn set_frees_wait(wait: bool) {
     FREES_WAIT.store(wait, Ordering::Relaxed);
 }
 
-/// Waits before memory is freed, if [`set_frees_wait`] asks for it.
 pub(crate) fn before_free(state: Guard) -> Outcome<Guard> {
     if !FREES_WAIT.load(Ordering::Relaxed) {
         return Ok(state);
@@ -56,7 +54,7 @@ pub(crate) fn before_free(state: Guard) -> Outcome<Guard> {
     Ok(state)
 }
 
-/// Runs tasks and their dependencies, in the order of [`Tasks`](super::Tasks), and nothing else. Waits
+/// Runs tasks and their dependencies, in the order of `Tasks::with_ancestors`, and nothing else. Waits
 /// for tasks that other threads run.
 pub(crate) fn force(mut state: Guard, targets: &[TaskId]) -> Guard {
     for id in state.tasks.with_ancestors(targets) {
@@ -78,11 +76,11 @@ pub(crate) fn force(mut state: Guard, targets: &[TaskId]) -> Guard {
     state
 }
 
-/// A task with everything that it takes to run it.
+/// A task with all objects that running it without the lock needs.
 enum Job {
     Nothing,
     Fail(Failure),
-    Launch { gpu: Arc<Gpu>, watcher: Option<Arc<dyn Watcher>>, launch: Arc<Launching> },
+    Launch { gpu: Arc<Gpu>, watcher: Option<Arc<dyn Watcher>>, launch: Arc<LaunchRequest> },
     Copy { transfer: Arc<Transfer>, to: Place, from: Place, watcher: Option<Arc<dyn Watcher>> },
     Fill { fill: Fill, memory: GlobalMemory, watcher: Option<Arc<dyn Watcher>> },
     Host { call: HostCall, status: c_int },
@@ -105,7 +103,6 @@ impl State {
         Some(self.job(stream, context, work))
     }
 
-    /// Returns work of a stream with everything that it takes to run it.
     fn job(&mut self, stream: StreamId, id: ContextId, work: Work) -> Job {
         let Some(context) = self.contexts.get(&id) else { return Job::Nothing };
         if let Some(lost) = &context.lost {
@@ -134,8 +131,8 @@ impl State {
             Work::Allocate(range) => match self.contexts.get(&range.context) {
                 Some(context) => {
                     let (memory, watcher) = (context.gpu.memory().clone(), context.watcher.clone());
-                    // With the lock, so that no thread sees bytes that are neither promised nor
-                    // allocated.
+                    // Allocated with the lock held, so that no thread sees bytes that are neither
+                    // promised nor allocated.
                     let allocated = memory.alloc_at(range.address, range.bytes);
                     allocated.map_err(Failure::from).map(|()| Job::Allocate { memory, range, watcher })
                 }
@@ -146,9 +143,7 @@ impl State {
         job.unwrap_or_else(Job::Fail)
     }
 
-    /// Returns the job of a launch, in the context of its function; an unloaded module has no code to
-    /// run.
-    fn claim_launch(&self, launch: Arc<Launching>) -> Outcome<Job> {
+    fn claim_launch(&self, launch: Arc<LaunchRequest>) -> Outcome<Job> {
         match self.contexts.get(&launch.context) {
             Some(context) if self.modules.contains_key(&launch.module) => {
                 let (gpu, watcher) = (Arc::clone(&context.gpu), context.watcher.clone());
@@ -156,7 +151,7 @@ impl State {
             }
             _ => {
                 let detail = format!(
-                    "the module of `{}` was unloaded before it ran",
+                    "the module of `{}` was unloaded before the kernel ran",
                     readable(launch.entry_name())
                 );
                 fail_with(CUDA_ERROR_LAUNCH_FAILED, detail)
@@ -176,7 +171,7 @@ impl State {
         Ok(Job::Copy { transfer, to, from, watcher })
     }
 
-    /// Frees memory with the lock held, as it is allocated; the job only notifies the watcher.
+    /// Frees memory with the lock held, and returns a job that only notifies the watcher.
     fn claim_release(&mut self, address: u64, watcher: Option<Arc<dyn Watcher>>) -> Outcome<Job> {
         self.leave_pool(address);
         let memory = self.memory_for("cuMemFreeAsync", address)?;
@@ -185,11 +180,10 @@ impl State {
         Ok(Job::Release { address, bytes, watcher })
     }
 
-    /// Returns the memory that pending work names, if it still exists.
     fn memory_for(&self, what: &str, address: u64) -> Outcome<GlobalMemory> {
         self.memory_of(address).map_or_else(
             || {
-                let detail = format!("{what} at {address:#x}, where no memory is any more");
+                let detail = format!("{what} at {address:#x}, where memory is no longer allocated");
                 fail_with(CUDA_ERROR_ILLEGAL_ADDRESS, detail)
             },
             Ok,
@@ -223,15 +217,16 @@ impl State {
 
     /// Ensures that pending work runs even if no call ever waits for it.
     pub(super) fn attend(&mut self) {
-        if self.tasks.attendant.is_none() {
-            let attendant = thread::Builder::new().name("sim-driver".to_owned()).spawn(attend);
-            // Without a thread, work runs when it is waited for.
-            self.tasks.attendant = attendant.ok().map(|attendant| attendant.thread().clone());
+        if self.tasks.background_runner.is_none() {
+            let background_runner = thread::Builder::new().name("sim-driver".to_owned()).spawn(attend);
+            // If no thread can be started, work still runs when a call waits for it.
+            self.tasks.background_runner =
+                background_runner.ok().map(|background_runner| background_runner.thread().clone());
         }
     }
 }
 
-/// Runs all pending work whenever no driver call was made for long; ends when nothing is pending.
+/// Runs all pending work when no driver call was made for [`PATIENCE`]; ends when nothing is pending.
 fn attend() {
     loop {
         let (before, since) = (super::calls_at_rest(), Instant::now());
@@ -241,7 +236,7 @@ fn attend() {
         }
         let mut state = lock();
         if state.tasks.pending.is_empty() {
-            state.tasks.attendant = None;
+            state.tasks.background_runner = None;
             return;
         }
         if before.is_some() && before == super::calls_at_rest() {
@@ -259,7 +254,7 @@ impl Job {
             Self::Launch { gpu, watcher, launch } => {
                 let about = SimLaunch::new(&gpu, &launch);
                 let ran = watcher.map_or_else(|| about.run(), |watcher| watcher.launch(&about));
-                // Part of the program's own output, and lost if that is closed.
+                // Kernels print to the program's standard output; the text is lost if that is closed.
                 let _ = io::stdout().write_all(&gpu.take_printed()).and_then(|()| io::stdout().flush());
                 ran.inspect(|stats| launch.record.set(stats)).map(Some).map_err(while_running)
             }
@@ -278,7 +273,7 @@ impl Job {
                 Ok(None)
             }
             Self::Host { call, status } => {
-                // SAFETY: a driver call asked for it, and a task runs once.
+                // SAFETY: a driver call requested the host function, and a task runs once.
                 call::as_host_function(|| unsafe { host::call(&call, status) });
                 Ok(None)
             }
@@ -300,14 +295,13 @@ impl Job {
     }
 }
 
-/// Cost of an iteration in warp instructions: about what would execute in the same time.
+/// Cost of one iteration of a conditional node, as the number of warp instructions that take about the
+/// same time.
 const ROUND: u64 = 1000;
 
-/// Runs the bodies of a conditional node one after the other, as kernels decide; returns the warp
-/// instructions spent.
+/// Runs the selected bodies of a conditional node, and returns the warp instructions spent.
 fn decide(stream: StreamId, context: ContextId, node: &Conditional) -> Outcome<u64> {
     let mut spent = 0_u64;
-    // Nothing more runs in a lost context.
     while lock().check(context).is_ok() {
         let Some(body) = node.chosen() else { break };
         body.begin();
@@ -330,7 +324,7 @@ fn decide(stream: StreamId, context: ContextId, node: &Conditional) -> Outcome<u
         }
         let most = node.most_steps();
         if spent > most {
-            let detail = format!("a conditional node went round for more than {most} instructions");
+            let detail = format!("a WHILE node looped for more than {most} instructions");
             return fail_with(CUDA_ERROR_LAUNCH_TIMEOUT, detail);
         }
     }
@@ -369,25 +363,27 @@ fn copy_row(to: &Place, ahead: u64, from: &Place, behind: u64, bytes: u64) -> Ou
         (Place::Memory(memory, address), Place::Memory(other, source)) => {
             memory.copy(address + ahead, other, source + behind, bytes)
         }
-        // SAFETY: the copy was asked for with this address and size, and it is not done.
+        // SAFETY: the program requested the copy with this address and size, and the copy is not done.
         (Place::Memory(memory, address), Place::Host(host)) => unsafe {
             host::with_bytes(host + behind, bytes, |from| memory.write(address + ahead, from))
         },
-        // SAFETY: as above.
+        // SAFETY: the program requested the copy to this address with this size, and it is not done.
         (Place::Host(host), Place::Memory(memory, address)) => unsafe {
             host::with_bytes_mut(host + ahead, bytes, |to| memory.read(address + behind, to))
         },
-        // SAFETY: as above.
+        // SAFETY: the program requested the copy to this address with this size, and it is not done.
         (Place::Host(host), Place::Staged(all)) => unsafe {
             host::with_bytes_mut(host + ahead, bytes, |to| to.copy_from_slice(&all.bytes()[start..end]));
             Ok(())
         },
-        // SAFETY: as above, of both.
+        // SAFETY: the program requested the copy between both addresses, and it is not done.
         (Place::Host(host), Place::Host(source)) => unsafe {
             host::copy(host + ahead, source + behind, bytes);
             Ok(())
         },
-        (Place::Staged(_), _) => return fail_with(CUDA_ERROR_UNKNOWN, "a copy to staged bytes"),
+        (Place::Staged(_), _) => {
+            return fail_with(CUDA_ERROR_UNKNOWN, "staged bytes cannot be the target of a copy");
+        }
     };
     done.map_err(while_running)
 }

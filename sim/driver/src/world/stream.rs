@@ -1,5 +1,3 @@
-//! Streams: queues of ordered work.
-
 use warpfold_driver::sys::*;
 
 use super::{Capturing, State, TaskId, thread_number};
@@ -10,11 +8,10 @@ use crate::watch::Counters;
 /// The synchronisation of a stream with the legacy default stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The legacy default stream itself.
     Legacy,
-    /// Each waits for the other.
+    /// This stream and the legacy stream wait for each other.
     Blocking,
-    /// Neither waits for the other.
+    /// This stream and the legacy stream do not wait for each other.
     NonBlocking,
 }
 
@@ -23,14 +20,13 @@ pub(crate) struct Stream {
     pub(crate) context: ContextId,
     pub(crate) kind: Kind,
     pub(crate) priority: c_int,
-    /// The last task; it may be done.
+    /// The last task, which may be done.
     pub(crate) last: Option<TaskId>,
-    /// The capture that records its work.
     pub(crate) capture: Option<Capturing>,
-    /// The nodes that the last such call has listed; the list is valid until the next one.
+    /// Dependencies returned by the last `cuStreamGetCaptureInfo`, which stay valid until the next one.
     pub(crate) listed: Vec<usize>,
     pub(crate) counters: Counters,
-    /// Set if its handle was destroyed while work was left.
+    /// Set if the handle was destroyed while work was pending.
     pub(crate) destroyed: bool,
 }
 
@@ -62,7 +58,7 @@ impl State {
     }
 
     /// Returns the stream of a handle, which may be a default stream of the current context. Fails if
-    /// the stream's context, or the current one, is lost.
+    /// the stream's context or the current context is lost.
     pub(crate) fn stream(&mut self, handle: StreamId) -> Outcome<StreamId> {
         let here = self.here()?;
         let id = match handle.0 {
@@ -89,7 +85,7 @@ impl State {
         Ok(id)
     }
 
-    /// Removes the handle of a stream. Its work still runs when something waits for it.
+    /// Invalidates the handle of a stream. Its pending work still runs when something waits for it.
     pub(crate) fn remove_stream(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         stream.destroyed = true;

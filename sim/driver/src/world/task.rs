@@ -1,4 +1,4 @@
-//! Work that was requested and is not done.
+//! Pending work.
 
 use std::collections::HashSet;
 use std::ffi::CStr;
@@ -22,13 +22,12 @@ pub(crate) struct TaskId(u64);
 
 #[derive(Debug, Clone)]
 pub(crate) enum Work {
-    /// A point in the order without work.
+    /// No work: a point in the stream's order.
     Nothing,
-    Launch(Arc<Launching>),
+    Launch(Arc<LaunchRequest>),
     Copy(Arc<Transfer>),
     Fill(Fill),
     Host(HostCall),
-    /// Records an event: everything before is done.
     Record(EventId),
     /// Sets conditions to their initial values.
     Begin(Arc<[Arc<Condition>]>),
@@ -39,7 +38,7 @@ pub(crate) enum Work {
 }
 
 #[derive(Debug)]
-pub(crate) struct Launching {
+pub(crate) struct LaunchRequest {
     pub(crate) module: ModuleId,
     pub(crate) context: ContextId,
     pub(crate) program: Module,
@@ -49,7 +48,7 @@ pub(crate) struct Launching {
     pub(crate) record: Arc<LaunchRecord>,
 }
 
-impl Launching {
+impl LaunchRequest {
     pub(crate) fn entry_name(&self) -> &str {
         self.entry.to_str().unwrap_or_default()
     }
@@ -61,7 +60,7 @@ pub(crate) enum End {
     Memory(u64),
     /// Other host memory, which the program does not touch until the copy is done.
     Host(u64),
-    /// Bytes that were taken from host memory when the copy was requested.
+    /// Bytes copied from host memory when the copy was requested.
     Staged(Arc<Staged>),
 }
 
@@ -75,7 +74,7 @@ impl fmt::Debug for End {
     }
 }
 
-/// A copy of planes of rows of bytes.
+/// A copy in one to three dimensions: bytes of a row, rows of a plane, and planes.
 #[derive(Debug)]
 pub(crate) struct Transfer {
     pub(crate) to: End,
@@ -110,7 +109,7 @@ impl Transfer {
             .flat_map(move |plane| (0..rows).map(move |row| plane * step.plane + row * step.row))
     }
 
-    /// Returns the bytes from the first one of all planes to the last one.
+    /// Returns the bytes from the start of the first row to the end of the last one, gaps included.
     pub(crate) fn span(&self, step: Step) -> u64 {
         match self.is_empty() {
             true => 0,
@@ -137,9 +136,9 @@ pub(crate) struct HostCall {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum HostFunction {
-    /// Called if the work before succeeded.
+    /// Called if the preceding work succeeded.
     Plain(unsafe extern "C" fn(*mut c_void)),
-    /// Called in any case, with the stream and the outcome.
+    /// Called in any case, with the stream and the outcome of the preceding work.
     Callback(unsafe extern "C" fn(CUstream, c_int, *mut c_void), StreamId),
 }
 
@@ -148,12 +147,12 @@ pub(crate) struct Task {
     pub(crate) stream: StreamId,
     pub(crate) context: ContextId,
     pub(crate) work: Work,
-    /// Tasks that must be done before; all are older.
+    /// Tasks that must be done before this one; all are older.
     pub(crate) needs: Vec<TaskId>,
     pub(crate) running: bool,
-    /// Number of queries that reported it as pending.
+    /// Number of queries that reported the task as pending.
     queries: u32,
-    /// Mark of [`Tasks::with_ancestors`] during its search.
+    /// Set by a search of [`Tasks::with_ancestors`] that has found the task.
     found: bool,
 }
 
@@ -161,16 +160,16 @@ pub(crate) struct Task {
 pub(crate) struct Tasks {
     next: u64,
     pub(super) pending: ById<TaskId, Task>,
-    /// Bytes staged for their copies.
+    /// Bytes staged for pending copies.
     pub(super) staged: u64,
-    /// The thread that ensures that they run in the end.
-    pub(super) attendant: Option<Thread>,
+    /// The thread that runs pending work when no driver call is made for long.
+    pub(super) background_runner: Option<Thread>,
 }
 
 impl Tasks {
-    /// Counts a query of a task, and returns whether it runs the task: after `usual` others, or more in
-    /// late mode. The first queries leave the task pending, so that none establishes an order by itself;
-    /// a later one runs it, so that polling ends.
+    /// Counts a query of a task. Returns whether the query runs the task, which it does after `usual`
+    /// earlier ones, or more in late mode. The first queries leave the task pending, so that a single
+    /// query cannot replace a wait; a later one runs the task, so that polling ends.
     pub(crate) fn query_runs(&mut self, id: TaskId, usual: u32) -> bool {
         let Some(task) = self.pending.get_mut(&id) else { return true };
         let runs = task.queries >= late::queries(usual);
@@ -199,8 +198,8 @@ impl Tasks {
         self.staged = self.pending.values().map(|task| task.work.staged_bytes()).sum();
     }
 
-    /// Returns these tasks and all their dependencies, in an order in which they may run: oldest first,
-    /// or in late mode newest first as far as dependencies allow.
+    /// Returns `targets` and all their dependencies, in an order in which they may run: oldest first, or
+    /// in late mode newest first as far as dependencies allow.
     pub(super) fn with_ancestors(&mut self, targets: &[TaskId]) -> Vec<TaskId> {
         if late::is_late() {
             return self.newest_first(targets);
@@ -224,8 +223,8 @@ impl Tasks {
         found
     }
 
-    /// Orders targets and ancestors by depth-first search: each after its dependencies, of which the
-    /// newest comes first.
+    /// Orders targets and ancestors by depth-first search: each task follows its dependencies, the
+    /// newest of them first.
     fn newest_first(&self, targets: &[TaskId]) -> Vec<TaskId> {
         let ascending = |ids: &[TaskId]| {
             let mut ids = ids.to_vec();
@@ -316,7 +315,7 @@ impl State {
         needs
     }
 
-    /// Returns the pending tasks for which a wait for a stream waits.
+    /// Returns the pending tasks that a wait for a stream must complete.
     pub(crate) fn left_on(&self, id: StreamId) -> Vec<TaskId> {
         match self.streams.get(&id) {
             Some(stream) if stream.kind == Kind::Legacy => self.before_next(id),
@@ -325,7 +324,6 @@ impl State {
         }
     }
 
-    /// Returns an error unless the stream of a launch is in the context of its function.
     pub(crate) fn check_same_context(&self, stream: StreamId, context: ContextId) -> Outcome {
         match self.streams.get(&stream) {
             Some(stream) if stream.context == context => Ok(()),

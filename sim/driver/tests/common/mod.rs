@@ -1,4 +1,4 @@
-//! A context of the test's own, and small kernels.
+//! A context for each test, and small kernels.
 #![allow(dead_code, unused_imports, reason = "each test crate uses a part of it")]
 
 use std::ffi::{CString, c_void};
@@ -10,9 +10,10 @@ use warpfold_driver::Api;
 use warpfold_driver::sys::*;
 use warpfold_sim_driver::driver;
 
-/// Kernels of one thread a block: `set` stores a value, `add` adds one atomically, `copy` moves a word,
-/// `bump` counts a variable up, `stray` writes where nothing is, `odd` is misaligned, `trap` and
-/// `assert` end themselves, `forever` never ends, `wait` spins until a word is not zero.
+/// Kernels for one thread per block: `set` stores a value, `add` adds one atomically, `copy` copies a
+/// word, `bump` increments a variable, `stray` writes to memory that is not allocated, `odd` writes to a
+/// misaligned address, `trap` and `assert` fail, `forever` never ends, and `wait` spins until a word is
+/// not zero.
 pub(crate) const KERNELS: &str = ".version 7.8
 .target sm_80
 .address_size 64
@@ -52,20 +53,17 @@ pub(crate) const KERNELS: &str = ".version 7.8
 }
 ";
 
-/// Gives the functions of the simulator.
 pub(crate) fn api() -> &'static Api {
     driver().api()
 }
 
-/// Calls a function of the driver; the code that it returns.
 macro_rules! code {
     ($name:ident($($argument:expr),* $(,)?)) => {
-        // SAFETY: the tests give what the interface asks for, or numbers that are looked up.
+        // SAFETY: the tests pass valid arguments, or invalid handles, which the driver only looks up.
         unsafe { (crate::common::api().$name)($($argument),*) }
     };
 }
 
-/// Calls a function of the driver that must succeed.
 macro_rules! ok {
     ($name:ident($($argument:expr),* $(,)?)) => {{
         let code = crate::common::code!($name($($argument),*));
@@ -74,7 +72,8 @@ macro_rules! ok {
     }};
 }
 
-/// Calls a function of the driver that answers by its first argument; the answer.
+/// Calls a function that must succeed and that writes its result through the first argument; returns the
+/// result.
 macro_rules! get {
     ($name:ident($($argument:expr),* $(,)?)) => {{
         let mut answer = crate::common::zeroed();
@@ -85,12 +84,10 @@ macro_rules! get {
 
 pub(crate) use {code, get, ok};
 
-/// A value to be written over.
 pub(crate) fn zeroed<T: Plain>() -> T {
     T::ZERO
 }
 
-/// What driver functions answer with.
 pub(crate) trait Plain {
     const ZERO: Self;
 }
@@ -109,14 +106,14 @@ macro_rules! plain {
 
 plain!(i32, u32, u64, usize, f32);
 
-/// What the driver knows of the last failure on this thread.
+/// Returns the message of the last failure on this thread.
 pub(crate) fn detail() -> String {
     let failed = driver().check("a call", 999).expect_err("a code that is none of success");
     failed.to_string()
 }
 
-/// Calls of other threads can spoil a capture, as the interface says, and other tests are threads of the
-/// same process: where any test captures, all hold this, and run one after the other.
+/// Locks out the other tests of this process. They are threads of it, and calls of other threads can
+/// invalidate a stream capture. So if one test of a program captures, all its tests hold this lock.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -142,7 +139,6 @@ impl Session {
         Self { context, module, _of_this_thread: PhantomData }
     }
 
-    /// Makes the context current on the calling thread.
     pub(crate) fn make_current(&self) {
         ok!(cuCtxSetCurrent(self.context));
     }
@@ -151,7 +147,6 @@ impl Session {
         function(self.module, name)
     }
 
-    /// A word of device memory that holds a value.
     pub(crate) fn word(&self, value: u32) -> CUdeviceptr {
         let address = get!(cuMemAlloc_v2(4));
         ok!(cuMemcpyHtoD_v2(address, (&raw const value).cast(), 4));
@@ -159,7 +154,6 @@ impl Session {
         address
     }
 
-    /// Launches a kernel of one thread.
     pub(crate) fn launch(&self, name: &str, stream: CUstream, arguments: &[Argument]) {
         assert_eq!(self.try_launch(name, stream, arguments), 0, "{}", detail());
     }
@@ -181,7 +175,6 @@ pub(crate) fn function(module: CUmodule, name: &str) -> CUfunction {
     get!(cuModuleGetFunction(module, name.as_ptr()))
 }
 
-/// An argument of a kernel.
 #[derive(Clone, Copy)]
 pub(crate) enum Argument {
     Word(u32),
@@ -204,7 +197,8 @@ pub(crate) fn launch_with(
     code!(cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared, stream, params, ptr::null_mut()))
 }
 
-/// Parameters of a node that launches one thread of a kernel with the arguments in these places.
+/// Returns the parameters of a node that launches one thread of a kernel; `places` are pointers to its
+/// arguments.
 pub(crate) fn one_thread(
     function: CUfunction,
     places: &mut [*mut c_void],
@@ -230,7 +224,7 @@ impl Argument {
     }
 }
 
-/// The word at a device address, by a copy on a stream of its own, which waits for nothing else.
+/// Reads a word of device memory by a copy on a new stream, which waits for no other work.
 pub(crate) fn peek(address: CUdeviceptr) -> u32 {
     let stream: CUstream = get!(cuStreamCreate(CU_STREAM_NON_BLOCKING));
     let mut value = 0_u32;
@@ -239,12 +233,12 @@ pub(crate) fn peek(address: CUdeviceptr) -> u32 {
     value
 }
 
-/// A stream that does not wait for the legacy one.
+/// Creates a stream that does not synchronise with the legacy one.
 pub(crate) fn stream() -> CUstream {
     get!(cuStreamCreate(CU_STREAM_NON_BLOCKING))
 }
 
-/// A stream that waits for the legacy one.
+/// Creates a stream that synchronises with the legacy one.
 pub(crate) fn blocking_stream() -> CUstream {
     get!(cuStreamCreate(CU_STREAM_DEFAULT))
 }
@@ -253,5 +247,4 @@ pub(crate) fn event() -> CUevent {
     get!(cuEventCreate(CU_EVENT_DEFAULT))
 }
 
-/// The legacy default stream.
 pub(crate) const LEGACY: CUstream = ptr::null_mut();
