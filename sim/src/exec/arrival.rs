@@ -1,130 +1,104 @@
 //! mbarrier operations of a warp.
 
 use crate::error::MbarrierProblem;
-use crate::lanes::{Row64, commit, for_each_lane};
+use crate::lanes::{Row64, commit, for_each_lane, lanes_of};
 use crate::memory::Space;
 use crate::observe::{Detail, Mbarrier as Seen, MbarrierOperation};
 use crate::program::{LANES, MbarrierKind, MbarrierOp, Place, Slot, SlotOrRow};
 
-use super::cluster::{Common, mbarrier_fault};
+use super::cluster::{ClusterState, mbarrier_fault};
 use super::flight::Work;
 use super::mbarrier::{MOST, Mbarrier, parity};
 use super::reach::aligned;
 use super::warp::{Next, Stop, Warp};
-use super::{Launched, Outcome, Probe, Scene};
+use super::{ExecContext, Outcome, Probe};
 
 impl Warp {
-    /// Returns the rank and address of each lane's mbarrier.
+    /// Returns the block rank and address of each lane's mbarrier, after checks of alignment and bounds.
     fn mbarriers<P: Probe>(
         &self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         place: &Place,
         mask: u32,
     ) -> Outcome<([u32; LANES], Row64)> {
         let mut addresses = self.addresses(place);
-        let mut ranks = [scene.arena.rank; LANES];
-        let mut failed = Ok(());
-        for_each_lane(mask, |lane| {
-            if failed.is_ok() {
-                failed = scene.shared_place(place, addresses[lane], "mbarrier", lane).and_then(
-                    |(rank, address)| {
-                        (ranks[lane], addresses[lane]) = (rank, address);
-                        aligned("mbarrier", Space::Shared, address, 8, lane)?;
-                        scene.check_shared("mbarrier", address, 8, lane)
-                    },
-                );
-            }
-        });
-        failed.map(|()| (ranks, addresses))
+        let mut ranks = [context.rank; LANES];
+        for lane in lanes_of(mask) {
+            let (rank, address) = context.shared_place(place, addresses[lane], "mbarrier", lane)?;
+            aligned("mbarrier", Space::Shared, address, 8, lane)?;
+            context.check_shared("mbarrier", address, 8, lane)?;
+            (ranks[lane], addresses[lane]) = (rank, address);
+        }
+        Ok((ranks, addresses))
     }
 
     pub(super) fn operate<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         op: &MbarrierOp,
         mask: u32,
     ) -> Outcome<()> {
-        let (ranks, addresses) = self.mbarriers(scene, &op.at, mask)?;
+        let (ranks, addresses) = self.mbarriers(context, &op.at, mask)?;
         let mut states = [0; LANES];
-        let mut failed = Ok(());
-        for_each_lane(mask, |lane| {
-            if failed.is_ok() {
-                let operand = op.operand.map_or(1, |slot| self.value(slot, lane) as u32);
-                let at = (ranks[lane], addresses[lane]);
-                let done = scene.together(|common, _, _| operate(common, op.kind, at, operand));
-                match done {
-                    Ok(state) => states[lane] = state,
-                    Err(problem) => failed = Err(mbarrier_fault(at.1, problem, lane as u32)),
-                }
-            }
-        });
-        failed?;
+        for lane in lanes_of(mask) {
+            let operand = op.operand.map_or(1, |slot| self.value(slot, lane) as u32);
+            let at = (ranks[lane], addresses[lane]);
+            states[lane] = operate(context.common, op.kind, at, operand)
+                .map_err(|problem| mbarrier_fault(at.1, problem, lane as u32))?;
+        }
         if let SlotOrRow::Slot(Slot::Double(row)) = op.result {
             commit(&mut self.regs.doubles[usize::from(row)], &states, mask);
         }
         if let MbarrierKind::AfterCopies { .. } = op.kind {
-            let issuer = self.issuer(scene, self.active, mask);
+            let issuer = self.issuer(context, self.active, mask);
             let work = Work::Arrival(Box::new(addresses));
-            scene.together(|common, launch, probe| common.depart(launch, probe, issuer, work))?;
+            context.common.depart(context.launch, context.probe, issuer, work)?;
         }
-        self.tell_mbarriers(scene, op.kind, mask, (&ranks, &addresses), 0);
+        self.tell_mbarriers(context, op.kind, mask, (&ranks, &addresses), 0);
         Ok(())
     }
 
-    /// Executes `mbarrier.test_wait` and `.try_wait`. At `try_wait`, a warp without a lane whose phase
-    /// is complete yields until one is, or the time is over.
+    /// Executes `mbarrier.test_wait` or `.try_wait`. A `try_wait` suspends the warp until the phase of
+    /// at least one lane is complete or the try times out.
     pub(super) fn wait<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         op: &MbarrierOp,
         mask: u32,
     ) -> Outcome<Next> {
         let MbarrierKind::Wait { blocks, parity: by_parity } = op.kind else { return Ok(Next::Plain) };
-        let (ranks, addresses) = self.mbarriers(scene, &op.at, mask)?;
+        let (ranks, addresses) = self.mbarriers(context, &op.at, mask)?;
         let mut over = 0;
         let mut last: Option<(u64, bool, bool)> = None;
-        let mut failed = Ok(());
-        for_each_lane(mask, |lane| {
-            if failed.is_err() {
-                return;
-            }
+        for lane in lanes_of(mask) {
             let at = (ranks[lane], addresses[lane]);
-            let found = self.awaited(op, by_parity, at.1, lane).and_then(|wanted| match last {
-                // Lanes mostly wait for the same phase.
-                Some((address, parity, over)) if (address, parity) == (at.1, wanted) => {
-                    Ok((wanted, over))
-                }
+            let wanted = self.awaited(op, by_parity, at.1, lane)?;
+            let found = match last {
+                // Lanes usually wait for the same phase: one look-up serves them all.
+                Some((address, parity, over)) if (address, parity) == (at.1, wanted) => over,
                 _ => {
-                    let wait = |common: &mut Common, launch: &Launched<'_>, probe: &P| {
-                        common.wait_for_phase(launch, probe, at, wanted, lane as u32)
-                    };
-                    scene.together(wait).map(|over| (wanted, over))
+                    let ExecContext { launch, probe, common, .. } = &mut *context;
+                    common.wait_for_phase(launch, *probe, at, wanted, lane as u32)?
                 }
-            });
-            match found {
-                Ok((wanted, found)) => {
-                    over |= u32::from(found) << lane;
-                    last = Some((at.1, wanted, found));
-                }
-                Err(trouble) => failed = Err(trouble),
-            }
-        });
-        failed?;
+            };
+            over |= u32::from(found) << lane;
+            last = Some((at.1, wanted, found));
+        }
         if over == 0 {
-            if blocks && !scene.common.expired {
+            if blocks && !context.common.expired {
                 let address = addresses[mask.trailing_zeros() as usize];
                 return Ok(Next::Suspend(Stop::Mbarrier(address as u32)));
             }
             if !blocks {
-                scene.turn.poll();
+                self.turn.poll();
             }
         }
         if let SlotOrRow::Predicate(row) = op.result {
             let p = &mut self.regs.predicates[usize::from(row)];
             *p = *p & !mask | over & mask;
         }
-        self.tell_mbarriers(scene, op.kind, mask, (&ranks, &addresses), over);
-        Ok(Next::Told)
+        self.tell_mbarriers(context, op.kind, mask, (&ranks, &addresses), over);
+        Ok(Next::Reported)
     }
 
     fn awaited(&self, op: &MbarrierOp, by_parity: bool, address: u64, lane: usize) -> Outcome<bool> {
@@ -144,7 +118,7 @@ impl Warp {
 
     fn tell_mbarriers<P: Probe>(
         &self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         kind: MbarrierKind,
         mask: u32,
         (ranks, addresses): (&[u32; LANES], &Row64),
@@ -162,17 +136,15 @@ impl Warp {
             let complete = complete & lanes;
             let seen = Seen { operation, lanes, owner, addresses, complete };
             let place = (self.pc, self.index, self.active, mask);
-            scene.tell_part(place, part, Detail::Mbarrier(seen));
+            context.report_part(place, part, Detail::Mbarrier(seen));
             rest &= !lanes;
             part += 1;
         }
     }
 }
 
-/// Executes an operation of one thread on the mbarrier at a rank and address; returns the state before
-/// it.
 fn operate(
-    common: &mut Common,
+    common: &mut ClusterState,
     kind: MbarrierKind,
     (rank, address): (u32, u64),
     operand: u32,
@@ -212,7 +184,11 @@ fn operate(
     Ok(state)
 }
 
-fn init(common: &mut Common, (rank, address): (u32, u64), count: u32) -> Result<u64, MbarrierProblem> {
+fn init(
+    common: &mut ClusterState,
+    (rank, address): (u32, u64),
+    count: u32,
+) -> Result<u64, MbarrierProblem> {
     let barrier = Mbarrier::new(count)?;
     let member = &mut common.members[rank as usize];
     if member.mbarriers.insert(address, true) == Some(true) {

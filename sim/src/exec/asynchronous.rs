@@ -1,18 +1,18 @@
-//! The other instructions of sm_90: mbarrier operations, asynchronous copies, and the cluster barrier.
+//! Dispatch of mbarrier operations and asynchronous copies, and the cluster barrier.
 
 use crate::error::FaultKind;
 use crate::observe::{BarrierKind, Detail};
 use crate::program::{AsyncOp, MbarrierKind};
 
-use super::strand::{Wait, Whole};
+use super::divergent_path::{Wait, Whole};
 use super::warp::{Next, Stop, Warp};
-use super::{Outcome, Probe, Scene, trouble};
+use super::{ExecContext, Outcome, Probe, trouble};
 
 impl Warp {
     #[cold]
     pub(super) fn asynchronous<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         op: &AsyncOp,
         mask: u32,
     ) -> Outcome<Next> {
@@ -22,29 +22,29 @@ impl Warp {
         match op {
             AsyncOp::Mbarrier(op) => {
                 if let MbarrierKind::Wait { .. } = op.kind {
-                    return self.wait(scene, op, mask);
+                    return self.wait(context, op, mask);
                 }
-                scene.turn.acted = true;
-                self.operate(scene, op, mask)?;
-                Ok(Next::Told)
+                self.turn.acted = true;
+                self.operate(context, op, mask)?;
+                Ok(Next::Reported)
             }
             AsyncOp::Copy(op) => {
-                scene.turn.acted = true;
-                self.copy(scene, op, mask)?;
-                Ok(Next::Told)
+                self.turn.acted = true;
+                self.copy(context, op, mask)?;
+                Ok(Next::Reported)
             }
             AsyncOp::Group(op) => {
-                self.groups(scene, *op, mask)?;
+                self.groups(context, *op, mask)?;
                 Ok(Next::Plain)
             }
         }
     }
 
-    /// Executes `barrier.cluster.arrive` and `.wait`, if the whole warp does.
+    /// Executes `barrier.cluster.arrive` or `.wait` once all live lanes of the warp are at it.
     #[cold]
     pub(super) fn cluster_barrier<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         wait: bool,
         mask: u32,
     ) -> Outcome<Next> {
@@ -53,7 +53,7 @@ impl Warp {
         }
         let operation = if wait { "barrier.cluster.wait" } else { "barrier.cluster.arrive" };
         let lane = mask.trailing_zeros();
-        match self.whole(&scene.launch.entry.program, mask, Wait::Warp) {
+        match self.whole(&context.launch.entry.program, mask, Wait::Warp) {
             Whole::Here => {}
             Whole::Later(next) => return Ok(next),
             Whole::Missing(missing) => {
@@ -70,16 +70,16 @@ impl Warp {
                 let problem = "follows another one without a barrier.cluster.wait in between";
                 return trouble(wrong(problem), lane);
             }
-            (true, Some(phase)) if phase == scene.common.barrier.phase => {
+            (true, Some(phase)) if phase == context.common.barrier.phase => {
                 return Ok(Next::Suspend(Stop::ClusterBarrier(phase)));
             }
             (true, Some(_)) => self.cluster_phase = None,
-            (false, None) => self.cluster_phase = Some(scene.common.barrier.arrive()),
+            (false, None) => self.cluster_phase = Some(context.common.barrier.arrive()),
         }
-        scene.turn.acted = true;
+        self.turn.acted = true;
         if P::ENABLED {
             let kind = if wait { BarrierKind::ClusterWait } else { BarrierKind::ClusterArrive };
-            scene.tell((self.pc, self.index, self.live(), self.live()), Detail::Barrier(kind));
+            context.report((self.pc, self.index, self.live(), self.live()), Detail::Barrier(kind));
         }
         self.pass();
         Ok(Next::Placed)

@@ -12,19 +12,19 @@ use crate::program::{Access, AtomicOp};
 use super::backing::Sink;
 use super::memory::bad_access;
 use super::warp::Warp;
-use super::{Outcome, Probe, Scene};
+use super::{ExecContext, Outcome, Probe};
 
 impl Warp {
     pub(super) fn atomic<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         access: &Access,
         mask: u32,
     ) -> Outcome<()> {
         if matches!(access.atomic, Some(AtomicOp::WideExchange | AtomicOp::WideCompareSwap))
-            && let Some(world) = scene.probe.exploration()
+            && let Some(world) = context.probe.exploration()
         {
-            world.refuse("the kernel has atomics of 128 bits, which explorations do not follow");
+            world.refuse("the kernel has atomics of 128 bits, which explorations do not support");
         }
         let kind = match access.results {
             Some(_) => AccessKind::Atomic,
@@ -32,13 +32,13 @@ impl Warp {
         };
         if kind == AccessKind::Atomic {
             if access.at.space != Space::Shared {
-                scene.turn.poll();
+                self.turn.poll();
             } else if access.atomic.is_some_and(AtomicOp::may_lock) {
-                scene.turn.contend();
+                self.turn.contend();
             }
         }
         let mut addresses = self.addresses(&access.at);
-        self.by_space(scene, access, mask, &mut addresses, kind)
+        self.by_space(context, access, mask, &mut addresses, kind)
     }
 
     pub(super) fn change<M: Sink>(
@@ -65,7 +65,7 @@ impl Warp {
                 return self.change_wide(memory, access, address, lane);
             }
             let swap = self.value(access.swap, lane);
-            // Each element of a vector is an atomic of its own.
+            // A vector is atomic for each element, not as a whole.
             for index in 0..usize::from(access.count) {
                 let element = address + index as u64 * u64::from(width);
                 let Some(place) = memory.locate(element, width, lane) else { continue };
@@ -88,7 +88,7 @@ impl Warp {
 static WIDE: Mutex<()> = Mutex::new(());
 
 impl Warp {
-    /// Exchanges 128 bits, or compares and swaps them, at an address in bounds.
+    /// Executes an exchange or compare-and-swap of 128 bits; the address has been checked.
     fn change_wide<M: Sink>(&mut self, memory: &mut M, access: &Access, address: u64, lane: usize) {
         let _one_at_a_time = WIDE.lock().unwrap_or_else(PoisonError::into_inner);
         let halves = [address, address + 8];
@@ -111,8 +111,8 @@ impl Warp {
     }
 }
 
-/// Returns the new value of an atomic. Single-precision sums in global memory flush subnormals, as PTX
-/// specifies; those in shared memory do not.
+/// Returns the new value of an atomic. Single-precision sums flush subnormals in global memory and keep
+/// them in shared memory, as PTX specifies.
 pub(super) fn combine(
     operation: AtomicOp,
     ty: Type,

@@ -1,4 +1,4 @@
-//! Memories of the state spaces, as the accesses of a warp see them.
+//! One interface to the memories of the state spaces.
 
 use std::sync::atomic::Ordering;
 
@@ -9,17 +9,16 @@ pub(super) trait Source {
     /// A checked location of one lane's access.
     type Place: Copy;
 
-    /// Returns the location if it is in bounds; does not check the alignment.
+    /// Returns the location of an access, if in bounds; does not check the alignment.
     fn locate(&mut self, address: u64, bytes: u32, lane: usize) -> Option<Self::Place>;
 
-    /// Returns the `width` bytes at `offset` from a location.
     fn get(&self, place: Self::Place, offset: u32, width: u32) -> u64;
 
-    /// Fills `words` from consecutive addresses, the first of which is a multiple of 4; returns `false`
-    /// if that is not possible.
+    /// Fills `words` from consecutive memory. Returns `false` if the range is out of bounds or the
+    /// memory has no bulk access. `address` must be a multiple of 4.
     fn bulk_words(&mut self, address: u64, words: &mut [u32]) -> bool;
 
-    /// As [`bulk_words`](Self::bulk_words), in units of 64 bits.
+    /// Fills `doubles` like [`bulk_words`](Self::bulk_words); `address` must be a multiple of 8.
     fn bulk_doubles(&mut self, address: u64, doubles: &mut [u64]) -> bool;
 
     fn bounds(&self, address: u64) -> String;
@@ -29,19 +28,18 @@ pub(super) trait Sink: Source {
     fn put(&mut self, place: Self::Place, offset: u32, width: u32, value: u64);
     fn bulk_put_words(&mut self, address: u64, words: &[u32]) -> bool;
     fn bulk_put_doubles(&mut self, address: u64, doubles: &[u64]) -> bool;
-    /// Replaces a value by `change` of it, and returns the old one.
     fn update(&mut self, place: Self::Place, width: u32, change: impl Fn(u64) -> u64) -> u64;
 }
 
 pub(super) struct Bytes<T>(pub(super) T);
 
-/// Local memory, with `bytes` for each lane.
+/// Local memory of a warp, `bytes` per lane.
 pub(super) struct Lanes<'m> {
     pub(super) memory: &'m mut [u8],
     pub(super) bytes: usize,
 }
 
-/// Global memory, with the index of the allocation found last.
+/// Global memory, with the index of the allocation found last, where the next search starts.
 pub(super) struct Global<'v> {
     pub(super) view: &'v View,
     pub(super) hint: &'v mut usize,
@@ -224,7 +222,7 @@ impl<'v> Source for Global<'v> {
         let Some((allocation, offset)) = self.locate(address, words.len() as u32 * 4, 0) else {
             return false;
         };
-        // The common case, all words of a warp: whole cells, without a remainder.
+        // Fast path for one word of each lane: reads whole 64-bit cells.
         if let (true, Ok(words), Some(cells)) = (
             offset.is_multiple_of(8),
             <&mut [u32; LANES]>::try_from(&mut *words),

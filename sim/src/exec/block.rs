@@ -1,33 +1,20 @@
-//! Block execution: turns of the warps, numbered barriers, shared memory.
+//! Block execution: scheduling of warps, numbered barriers, shared memory.
 
-use crate::config::Stats;
 use crate::error::{Fault, FaultKind};
 use crate::lanes::commit;
-use crate::program::{BarrierOp, BarrierReduce, LANES, Op};
+use crate::program::{BarrierOp, BarrierReduce, Effect, LANES};
 
-use super::cluster::Common;
+use super::cluster::ClusterState;
 use super::turn::Turn;
 use super::warp::{Stop, Warp};
-use super::{Launched, Outcome, PlaceInGrid, Probe, Scene, Trouble};
-
-#[derive(Default)]
-pub(super) struct Arena {
-    pub(super) shared: Vec<u8>,
-    /// Index of the global allocation found last.
-    pub(super) hint: usize,
-    pub(super) block: [u32; 3],
-    pub(super) rank: u32,
-    /// Warp instructions that the block executed before this turn.
-    pub(super) clock: u64,
-}
+use super::{ExecContext, LaneFault, Launched, Outcome, PlaceInGrid, Probe};
 
 #[derive(Default)]
 pub(super) struct Block {
     pub(super) warps: Vec<Warp>,
     states: Vec<State>,
-    pub(super) arena: Arena,
+    pub(super) index: [u32; 3],
     barriers: [BarrierState; 16],
-    /// Warps that have not exited.
     pub(super) live: u32,
     /// Instructions executed by each warp, for the thread step limit.
     steps: Vec<u64>,
@@ -37,9 +24,9 @@ pub(super) struct Block {
 enum State {
     Ready,
     Waiting(u8),
-    /// At the cluster barrier, until its phase differs from this one.
+    /// Waiting at the cluster barrier while the barrier is in this phase.
     Cluster(u32),
-    /// At the mbarrier of this address; tries again in each round.
+    /// Suspended at the mbarrier at this shared address; retried in each [`round`](Block::round).
     Trying(u32),
     Exited,
 }
@@ -47,38 +34,18 @@ enum State {
 #[derive(Debug, Clone, Copy, Default)]
 struct BarrierState {
     warps: u32,
-    /// Thread count, if the instruction gives one.
     threads: Option<u32>,
-    /// For a reducing barrier: threads whose predicate holds, and threads that take part.
+    /// For a reducing barrier, how many threads' predicates hold, and how many threads take part.
     holding: u32,
     voters: u32,
-}
-
-/// One round of a cluster's blocks, and the state that they share.
-pub(super) struct Course<'c, P> {
-    pub(super) launch: &'c Launched<'c>,
-    pub(super) probe: &'c P,
-    pub(super) common: &'c mut Common,
-    /// Instructions executed in this turn of the cluster, and the warp instructions at which it must
-    /// stop.
-    pub(super) total: &'c mut Stats,
-    pub(super) limit: u64,
-    pub(super) round: Round,
-}
-
-impl<P> Course<'_, P> {
-    pub(super) fn left(&self) -> u64 {
-        self.limit - self.total.warp_instructions
-    }
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Round {
     pub(super) ran: bool,
     pub(super) preempted: bool,
-    /// Set if a warp polled memory that another thread writes.
     pub(super) polled: bool,
-    /// Set if a warp did something that a thread at a barrier may wait for.
+    /// Set if a warp exited, arrived at a barrier, or executed an mbarrier or copy operation.
     pub(super) acted: bool,
 }
 
@@ -106,8 +73,7 @@ impl Block {
         self.steps.resize(self.warps.len(), 0);
         self.barriers = Default::default();
         self.live = self.warps.len() as u32;
-        (self.arena.block, self.arena.rank) = (place.block, place.rank);
-        self.arena.clock = 0;
+        self.index = place.block;
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -122,41 +88,40 @@ impl Block {
         self.states.iter().any(|state| matches!(state, State::Ready | State::Trying(_)))
     }
 
-    /// Gives each runnable warp a turn, with at most as many warp instructions as remain until the
-    /// limit; returns `false` when the limit is reached.
-    pub(super) fn round<P: Probe>(&mut self, course: &mut Course<'_, P>) -> Result<bool, Box<Fault>> {
-        let (launch, probe) = (course.launch, course.probe);
-        let watched = P::ENABLED || probe.exploration().is_some() || probe.guide().is_some();
-        if !watched && self.warps.len() > 1 && self.in_step(course)? {
+    /// Runs each runnable warp for a time slice. Returns `false` at the limit of warp instructions.
+    pub(super) fn round<P: Probe>(
+        &mut self,
+        context: &mut ExecContext<'_, P>,
+    ) -> Result<bool, Box<Fault>> {
+        let (launch, probe) = (context.launch, context.probe);
+        if P::LOCKSTEP && self.warps.len() > 1 && self.in_step(context)? {
             return Ok(true);
         }
         let order = probe.guide().map(|guide| guide.shuffled(self.warps.len()));
         for place in 0..self.warps.len() {
             let index = order.as_ref().map_or(place, |order| order[place]);
-            if !self.can_go_on(index, course) {
+            if !self.can_go_on(index, context) {
                 continue;
             }
-            let left = course.left();
+            let left = context.left();
             if left == 0 {
                 return Ok(false);
             }
             let fuel = launch.config.quantum.max(1).min(left.min(u64::from(u32::MAX)) as u32);
             let fuel = probe.guide().map_or(fuel, |guide| guide.fuel(fuel));
-            let (arena, common) = (&mut self.arena, &mut *course.common);
-            let mut scene = Scene { launch, arena, common, probe, turn: Turn::new(fuel) };
-            let stop = self.warps[index].run(&mut scene);
-            let turn = scene.turn;
-            self.end_turn(course, index, &turn, stop)?;
+            self.warps[index].turn = Turn::new(fuel);
+            let stop = self.warps[index].run(context);
+            self.end_turn(context, index, stop)?;
         }
         Ok(true)
     }
 
-    /// Returns whether a warp can run, and marks it ready if its cluster barrier has opened.
+    /// Returns whether a warp can run. Marks the warp ready if its cluster barrier has opened.
     #[inline]
-    pub(super) fn can_go_on<P>(&mut self, warp: usize, course: &Course<'_, P>) -> bool {
+    pub(super) fn can_go_on<P>(&mut self, warp: usize, context: &ExecContext<'_, P>) -> bool {
         match self.states[warp] {
             State::Ready | State::Trying(_) => true,
-            State::Cluster(phase) if phase != course.common.barrier.phase => {
+            State::Cluster(phase) if phase != context.common.barrier.phase => {
                 self.states[warp] = State::Ready;
                 true
             }
@@ -164,41 +129,39 @@ impl Block {
         }
     }
 
-    /// Records what a warp did in its turn, and why the turn ended.
     #[inline]
     pub(super) fn end_turn<P: Probe>(
         &mut self,
-        course: &mut Course<'_, P>,
+        context: &mut ExecContext<'_, P>,
         index: usize,
-        turn: &Turn,
         stop: Outcome<Stop>,
     ) -> Result<(), Box<Fault>> {
-        let launch = course.launch;
-        course.total.warp_instructions += turn.executed();
-        course.total.thread_instructions += turn.lanes();
-        self.arena.clock += turn.executed();
-        course.round.polled |= turn.polled;
-        course.round.acted |= turn.acted;
+        let (launch, turn) = (context.launch, self.warps[index].turn);
+        context.total.warp_instructions += turn.executed();
+        context.total.thread_instructions += turn.lanes();
+        context.own().clock += turn.executed();
+        context.round.polled |= turn.polled;
+        context.round.acted |= turn.acted;
         let stop = stop.map_err(|trouble| self.fault(launch, *trouble, index))?;
         self.steps[index] += turn.executed();
         let limit = launch.config.thread_step_limit;
         if self.steps[index] > limit && stop != Stop::Exited {
             let kind = FaultKind::ThreadStepLimit { limit };
-            return Err(self.endless(launch, course.common, kind, index));
+            return Err(self.endless(launch, context.common, context.rank, kind, index));
         }
-        // A warp that has only tried its mbarrier again has made no progress.
+        // A warp that has only retried its mbarrier has made no progress.
         let tried = matches!(stop, Stop::Mbarrier(_));
-        course.round.ran |= !tried || turn.executed() != 0;
-        course.round.acted |= matches!(stop, Stop::Exited | Stop::Barrier { .. });
+        context.round.ran |= !tried || turn.executed() != 0;
+        context.round.acted |= matches!(stop, Stop::Exited | Stop::Barrier { .. });
         match stop {
             Stop::Preempted => {
-                course.round.preempted = true;
+                context.round.preempted = true;
                 self.states[index] = State::Ready;
             }
-            Stop::Exited => self.exit(launch, course.common, index),
+            Stop::Exited => self.exit(launch, context.common, index),
             Stop::Barrier { entry, id, threads } => {
                 self.arrive(launch, index, entry, id, threads);
-                if let Some(world) = course.probe.exploration() {
+                if let Some(world) = context.probe.exploration() {
                     world.barrier(id, index, self.barriers[id as usize].warps == 0);
                 }
             }
@@ -213,22 +176,17 @@ impl Block {
         self.states.iter().position(can_run).unwrap_or(0)
     }
 
-    pub(super) fn warp_and_arena(&mut self, warp: usize) -> (&mut Warp, &mut Arena) {
-        (&mut self.warps[warp], &mut self.arena)
-    }
-
     #[cold]
-    pub(super) fn fault(&self, launch: &Launched<'_>, trouble: Trouble, warp: usize) -> Box<Fault> {
-        launch.fault(trouble, self.warps[warp].pc, self.arena.block, warp as u32)
+    pub(super) fn fault(&self, launch: &Launched<'_>, trouble: LaneFault, warp: usize) -> Box<Fault> {
+        launch.fault(trouble, self.warps[warp].pc, self.index, warp as u32)
     }
 
-    /// Returns a fault of a whole warp, located at its first active lane.
     pub(super) fn fault_at(&self, launch: &Launched<'_>, kind: FaultKind, warp: usize) -> Box<Fault> {
         let lane = self.warps[warp].active.trailing_zeros().min(31);
-        self.fault(launch, Trouble { kind, lane, place: None }, warp)
+        self.fault(launch, LaneFault { kind, lane, place: None }, warp)
     }
 
-    fn exit(&mut self, launch: &Launched<'_>, common: &mut Common, warp: usize) {
+    fn exit(&mut self, launch: &Launched<'_>, common: &mut ClusterState, warp: usize) {
         self.states[warp] = State::Exited;
         self.live -= 1;
         common.barrier.exit(self.warps[warp].cluster_phase);
@@ -240,7 +198,6 @@ impl Block {
         }
     }
 
-    /// Counts a warp's arrival at a barrier, and opens the barrier if it is complete.
     fn arrive(&mut self, launch: &Launched<'_>, warp: usize, entry: u32, id: u32, threads: Option<u32>) {
         let state = &mut self.barriers[id as usize];
         state.warps += 1;
@@ -262,8 +219,8 @@ impl Block {
         }
     }
 
-    /// Returns how many warps a barrier waits for. At a barrier of the whole block, exited warps count
-    /// as arrived.
+    /// Returns the number of warps that a barrier waits for. At a barrier of the whole block, exited
+    /// warps count as arrived.
     #[inline]
     fn needed(&self, launch: &Launched<'_>, id: usize) -> u32 {
         match self.barriers[id].threads {
@@ -272,7 +229,8 @@ impl Block {
         }
     }
 
-    /// Returns how many warps must arrive to open a barrier; `None` if one has already arrived at any.
+    /// Returns the number of live warps, which a barrier of the whole block waits for, or `None` if a
+    /// warp has already arrived at a barrier.
     pub(super) fn all_awaited(&self) -> Option<u32> {
         self.barriers.iter().all(|barrier| barrier.warps == 0).then_some(self.live)
     }
@@ -290,13 +248,12 @@ impl Block {
         }
     }
 
-    /// Returns the fault of a block without a runnable warp, located at the first that waits.
     pub(super) fn stuck(&self, launch: &Launched<'_>, kind: FaultKind) -> Box<Fault> {
         let waits = |state: &State| !matches!(state, State::Ready | State::Exited);
         self.fault_at(launch, kind, self.states.iter().position(waits).unwrap_or(0))
     }
 
-    pub(super) fn waits(&self, common: &Common, rank: u32) -> String {
+    pub(super) fn waits(&self, common: &ClusterState, rank: u32) -> String {
         let mut waits = Vec::new();
         for (id, state) in self.barriers.iter().enumerate().filter(|(_, s)| s.warps != 0) {
             let arrived = state.warps * 32;
@@ -336,7 +293,7 @@ impl Block {
 /// Writes the result of a reducing barrier to a warp that waited there.
 fn reduced(launch: &Launched<'_>, warp: &mut Warp, state: BarrierState) {
     let program = &launch.entry.program;
-    let Op::Barrier(entry) = program.code[warp.pc as usize].op else { return };
+    let Effect::Barrier(entry) = program.code[warp.pc as usize].op.effect() else { return };
     let BarrierOp::Reduce { kind, d, .. } = program.barriers[entry as usize].kind else { return };
     let lanes = warp.gathered();
     let truth = match kind {

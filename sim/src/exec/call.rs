@@ -1,30 +1,29 @@
 //! Calls of functions that are not inlined, and the registers that lanes save for their callers.
 //!
-//! A call pushes its return point onto the warp's stack, for all lanes that are at it, and sends the
-//! calling lanes to their functions. Each lane saves what its caller needs afterwards, and its local
-//! memory starts after the caller's. Lanes that return wait until the other lanes of the call arrive.
+//! A call pushes its return point onto the warp's stack and sends the calling lanes to their functions.
+//! Each lane saves the registers that its caller needs after the call. The function's local memory
+//! starts after the caller's. Lanes that return wait until the other lanes of the call have returned.
 
 use crate::error::{CallDepth, FaultKind, shortened};
-use crate::lanes::for_each_lane;
+use crate::lanes::{for_each_lane, lanes_of};
 use crate::observe::{Branch, Detail};
 use crate::program::{Call, LANES, NOWHERE, Part, Program};
 
 use super::control::Split;
 use super::warp::{Next, Warp};
-use super::{Outcome, Probe, Scene, trouble};
+use super::{ExecContext, Outcome, Probe, trouble};
 
-/// Maximum activations of a thread at a time, besides that of the kernel.
 const MAX_DEPTH: usize = 1024;
-/// Maximum local memory of a thread with all activations, in bytes.
+/// Maximum local memory of a thread, in bytes.
 const MAX_STACK: u64 = 512 << 10;
 
-/// Function activations of the lanes of a warp; empty before the first call.
+/// Active function calls of the lanes of a warp; empty before the first call.
 #[derive(Debug, Default, Hash)]
 pub(super) struct Activations(Vec<Lane>);
 
 #[derive(Debug, Default, Clone, Hash)]
 struct Lane {
-    /// Call and function of each activation, as indices into the program's tables.
+    /// Call site and callee of each active call, as indices into [`Program`]'s `calls` and `functions`.
     calls: Vec<(u32, u32)>,
     kept: Vec<u64>,
 }
@@ -45,50 +44,46 @@ impl Activations {
 impl Warp {
     pub(super) fn call<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         index: u32,
         mask: u32,
     ) -> Outcome<Next> {
-        let program = &scene.launch.entry.program;
+        let program = &context.launch.entry.program;
         let (call, (pc, active)) = (&program.calls[index as usize], (self.pc, self.active));
         let mut ways: Vec<(u32, u32)> = Vec::new();
-        let mut done = Ok(());
-        for_each_lane(mask, |lane| {
-            if done.is_ok() {
-                done = self.activate(program, index, lane).map(|start| {
-                    match ways.iter_mut().find(|way| way.0 == start) {
-                        Some(way) => way.1 |= 1 << lane,
-                        None => ways.push((start, 1 << lane)),
-                    }
-                });
+        for lane in lanes_of(mask) {
+            let start = self.activate(program, index, lane)?;
+            match ways.iter_mut().find(|way| way.0 == start) {
+                Some(way) => way.1 |= 1 << lane,
+                None => ways.push((start, 1 << lane)),
             }
-        });
-        done?;
+        }
         if P::ENABLED {
             let diverged = ways.len() + usize::from(mask != active) > 1;
             let branch = Branch { taken: mask, diverged: diverged && mask != 0 };
-            scene.tell((pc, self.index, active, mask), Detail::Branch(branch));
+            context.report((pc, self.index, active, mask), Detail::Branch(branch));
         }
         debug_assert!(call.target.is_some() || ways.len() <= 1);
         self.enter(&ways);
         Ok(Next::Placed)
     }
 
-    /// Sends lanes to functions; all active lanes wait after the call until those have returned.
+    /// Starts lanes at their callees. All active lanes wait after the call until the callees return.
     fn enter(&mut self, ways: &[(u32, u32)]) {
         let Some((&(start, lanes), rest)) = ways.split_first() else {
             self.pc += 1;
             return;
         };
-        let behind = Split { pc: self.pc + 1, mask: self.active, join: self.join, behind_call: true };
+        let behind =
+            Split { pc: self.pc + 1, mask: self.active, join: self.join, is_return_point: true };
         self.stack.push(behind);
         for &(pc, mask) in rest.iter().rev() {
-            self.stack.push(Split { pc, mask, join: NOWHERE, behind_call: false });
+            self.stack.push(Split { pc, mask, join: NOWHERE, is_return_point: false });
         }
         (self.pc, self.active, self.join) = (start, lanes, NOWHERE);
     }
 
-    /// Begins an activation of a lane, and returns the first instruction of its function.
+    /// Gives a lane a stack frame for its callee, and returns the callee's first instruction.
     fn activate(&mut self, program: &Program, index: u32, lane: usize) -> Outcome<u32> {
         let call = &program.calls[index as usize];
         let place = self.called(program, call, lane)?;
@@ -139,21 +134,21 @@ impl Warp {
         activation.calls.push(which);
     }
 
-    pub(super) fn ret<P: Probe>(&mut self, scene: &mut Scene<'_, P>, mask: u32) -> Next {
+    pub(super) fn ret<P: Probe>(&mut self, context: &mut ExecContext<'_, P>, mask: u32) -> Next {
         if P::ENABLED {
-            self.tell(scene, mask, Detail::None);
+            self.report(context, mask, Detail::None);
         }
-        let program = &scene.launch.entry.program;
+        let program = &context.launch.entry.program;
         for_each_lane(mask, |lane| self.deactivate(program, lane));
         self.active &= !mask;
-        let own = self.stack.iter().rposition(|split| split.behind_call).map_or(0, |at| at + 1);
+        let own = self.stack.iter().rposition(|split| split.is_return_point).map_or(0, |at| at + 1);
         for split in &mut self.stack[own..] {
             split.mask &= !mask;
         }
         if self.active != 0 {
-            return Next::Told;
+            return Next::Reported;
         }
-        // The lanes that wait after the call are on the stack.
+        // The stack holds the lanes that wait after the call.
         self.leave();
         Next::Placed
     }
@@ -211,7 +206,7 @@ impl Warp {
     }
 }
 
-/// Returns a part of an activation, relative to the start of local memory.
+/// Converts a part's offset in a stack frame that starts at `begin` to one in the lane's local memory.
 fn shifted(part: &Part, begin: u32) -> Part {
     Part { offset: part.offset + begin, ..*part }
 }

@@ -1,61 +1,58 @@
 //! Cluster execution: interleaved blocks that access each other's shared memory.
 //!
-//! One host thread at a time runs a cluster, so its blocks need no locks. The shared memories are stored
-//! side by side in [`Common`]; a block moves its own into its arena during its turn. A launch without
-//! clusters has clusters of one block.
+//! A cluster runs on one host thread at a time, so its blocks need no locks. [`ClusterState`] holds the
+//! shared memories of all blocks. A launch without clusters has clusters of one block.
 
 use std::collections::BTreeMap;
-use std::mem::swap;
 use std::time::Instant;
 
 use crate::config::Stats;
 use crate::error::{Fault, FaultKind, MbarrierProblem};
 use crate::observe::BlockInfo;
 
-use super::block::{Block, Course, Round};
+use super::block::{Block, Round};
 use super::flight::Flight;
 use super::mbarrier::Mbarrier;
-use super::{Launched, Outcome, Probe, ProbeState, Trouble, trouble};
+use super::{ExecContext, LaneFault, Launched, Outcome, Probe, ProbeState, trouble};
 
-/// Rounds after which a cluster yields even if its warps do not poll memory.
+/// [Rounds](Block::round) after which a cluster yields even if its warps do not poll memory.
 const QUIET_ROUNDS: u32 = 64;
-/// Consecutive times that every warp waits for an mbarrier and continues with `try_wait` false, without
-/// any other progress, before that is a deadlock.
+/// Consecutive timeouts of `try_wait` without other progress that count as a deadlock.
 const PATIENCE: u32 = 256;
-/// Warp instructions, or equivalent other work, between two looks at the clock: some milliseconds.
+/// Warp instructions, or equivalent other work, between checks of the time limit: a few milliseconds.
 const CLOCK_PERIOD: u64 = 1 << 16;
-/// Warp instructions that take as long as a round of a cluster without any.
+/// Cost of a [round](Block::round) besides its instructions, in warp instructions.
 const ROUND_COST: u64 = 64;
-/// Bytes of a cluster that are cleared in the time of one warp instruction, at least.
+/// Lower bound of the bytes of cluster state that the host clears in the time of one warp instruction.
 const CLEARED_BYTES: u64 = 256;
 
 pub(super) struct Cluster {
     blocks: Vec<Block>,
-    common: Common,
+    common: ClusterState,
     quiet_rounds: u32,
-    /// Consecutive times that all warps have waited without progress.
     in_vain: u32,
-    /// Work since the last look at the clock, in warp instructions. It carries over from one cluster of
-    /// the grid to the next, since most of them may be short.
+    /// Work since the last check of the time limit, in warp instructions. Carries over to the next
+    /// cluster of the grid, since a cluster may need less than [`CLOCK_PERIOD`].
     unclocked: u64,
 }
 
 #[derive(Default)]
-pub(super) struct Common {
+pub(super) struct ClusterState {
     pub(super) members: Vec<Member>,
     pub(super) flights: Vec<Flight>,
     pub(super) departures: u64,
     pub(super) barrier: ClusterBarrier,
-    /// Set when nothing can make progress unless `try_wait` times out.
+    /// Set when only a timeout of `try_wait` can make progress.
     pub(super) expired: bool,
 }
 
-/// A block, as accessible to the others of its cluster.
+/// A block's state that other blocks of its cluster can access.
 #[derive(Default)]
 pub(super) struct Member {
-    /// Its shared memory, except during the block's turn.
     pub(super) shared: Vec<u8>,
-    /// Address of each mbarrier; `false` once it is invalidated.
+    /// Warp instructions that the block executed before the turn of the running warp.
+    pub(super) clock: u64,
+    /// Mbarriers by address; `false` once invalidated.
     pub(super) mbarriers: BTreeMap<u64, bool>,
     pub(super) exited: bool,
     pub(super) block: [u32; 3],
@@ -64,10 +61,8 @@ pub(super) struct Member {
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ClusterBarrier {
-    /// Live warps that have arrived in this phase.
     pub(super) arrived: u32,
     pub(super) phase: u32,
-    /// Warps of the cluster that have not exited.
     pub(super) live: u32,
 }
 
@@ -87,8 +82,6 @@ impl ClusterBarrier {
         phase
     }
 
-    /// Removes a warp that exits, and its arrival if it was in the current phase. The others no longer
-    /// wait for it.
     pub(super) fn exit(&mut self, arrived: Option<u32>) {
         self.live -= 1;
         self.arrived -= u32::from(arrived == Some(self.phase));
@@ -103,8 +96,8 @@ impl ClusterBarrier {
     }
 }
 
-impl Common {
-    /// Returns the block that a shared address names by its rank.
+impl ClusterState {
+    /// Returns the block with a rank; fails if there is no such block, or if it has exited.
     pub(super) fn member(
         &mut self,
         rank: u64,
@@ -135,7 +128,7 @@ impl Common {
             Some(false) => return Err(MbarrierProblem::Invalidated),
             None => return Err(MbarrierProblem::Uninitialised),
         }
-        // Mbarriers are initialised only within the memory, so this does not fail.
+        // This does not fail, because `init` checks the bounds of each mbarrier.
         let at = address as usize;
         let Some(bytes) = member.shared.get_mut(at..at + 8) else {
             return Err(MbarrierProblem::Uninitialised);
@@ -149,7 +142,7 @@ impl Common {
     }
 }
 
-impl Common {
+impl ClusterState {
     pub(super) fn lacks(&self, rank: u32, address: u64) -> String {
         let at = address as usize;
         let bytes = self.members.get(rank as usize).and_then(|member| member.shared.get(at..at + 8));
@@ -164,8 +157,8 @@ impl Common {
 }
 
 #[cold]
-pub(super) fn mbarrier_fault(address: u64, problem: MbarrierProblem, lane: u32) -> Box<Trouble> {
-    Box::new(Trouble { kind: FaultKind::Mbarrier { address, problem }, lane, place: None })
+pub(super) fn mbarrier_fault(address: u64, problem: MbarrierProblem, lane: u32) -> Box<LaneFault> {
+    Box::new(LaneFault { kind: FaultKind::Mbarrier { address, problem }, lane, place: None })
 }
 
 impl Cluster {
@@ -173,7 +166,7 @@ impl Cluster {
         let blocks: Vec<Block> = (0..launch.cluster_blocks()).map(|_| Block::new(launch)).collect();
         let member = || Member { shared: vec![0; launch.shared_bytes() as usize], ..Member::default() };
         let members = blocks.iter().map(|_| member()).collect();
-        let common = Common { members, ..Common::default() };
+        let common = ClusterState { members, ..ClusterState::default() };
         Self { blocks, common, quiet_rounds: 0, in_vain: 0, unclocked: 0 }
     }
 
@@ -191,7 +184,7 @@ impl Cluster {
             block.reset(launch, &place);
             member.shared.fill(0);
             member.mbarriers.clear();
-            (member.exited, member.block) = (false, place.block);
+            (member.exited, member.block, member.clock) = (false, place.block, 0);
             member.probe = probe.begin(&BlockInfo {
                 entry: launch.entry,
                 grid: launch.shape.grid,
@@ -200,6 +193,7 @@ impl Cluster {
                 linear: place.linear,
                 warps: launch.warps(),
                 shared_bytes: launch.shared_bytes(),
+                dynamic_shared: launch.shape.dynamic_shared,
                 cluster: launch.cluster,
                 cluster_index: place.cluster,
                 rank: rank as u32,
@@ -216,7 +210,7 @@ impl Cluster {
     }
 
     /// Runs warps in turn until the cluster finishes, yields, has used `steps` warp instructions, or
-    /// `deadline` has passed; adds what was executed to `total`.
+    /// passes `deadline`; adds the executed instructions to `total`.
     pub(super) fn turn<P: Probe>(
         &mut self,
         launch: &Launched<'_>,
@@ -228,8 +222,8 @@ impl Cluster {
         let limit = total.warp_instructions.saturating_add(steps);
         let mut clocked = total.warp_instructions;
         loop {
-            // Before a round, not after it: the error is located at a warp that can go on, and here
-            // there is one.
+            // The time is checked before a round, when some warp is runnable, because the fault is
+            // located at a runnable warp.
             self.unclocked += total.warp_instructions - clocked + ROUND_COST;
             clocked = total.warp_instructions;
             if self.unclocked >= CLOCK_PERIOD {
@@ -243,20 +237,20 @@ impl Cluster {
                 if self.common.members[rank].exited {
                     continue;
                 }
-                let block = &mut self.blocks[rank];
-                swap(&mut block.arena.shared, &mut self.common.members[rank].shared);
-                probe.round_begin(&mut self.common.members[rank].probe);
                 let (common, total) = (&mut self.common, &mut *total);
-                let mut course = Course { launch, probe, common, total, limit, round };
-                let going = block.round(&mut course);
-                round = course.round;
-                probe.round_end(&mut self.common.members[rank].probe);
-                swap(&mut block.arena.shared, &mut self.common.members[rank].shared);
+                let block = &mut self.blocks[rank];
+                let rank = rank as u32;
+                let mut context =
+                    ExecContext { launch, probe, common, rank, hint: 0, total, limit, round };
+                probe.round_begin(&mut context.own().probe);
+                let going = block.round(&mut context);
+                probe.round_end(&mut context.own().probe);
+                round = context.round;
                 if !going? {
                     return Ok(Progress::OutOfSteps);
                 }
                 if block.is_over() {
-                    self.retire(launch, probe, rank as u32)?;
+                    self.retire(launch, probe, rank)?;
                 }
             }
             if self.common.barrier.live == 0 {
@@ -284,19 +278,18 @@ impl Cluster {
     pub(super) fn endless(&mut self, launch: &Launched<'_>, kind: FaultKind) -> Box<Fault> {
         let rank = self.blocks.iter().position(Block::has_ready).unwrap_or(0);
         let block = &mut self.blocks[rank];
-        swap(&mut block.arena.shared, &mut self.common.members[rank].shared);
         let warp = block.first_ready();
-        block.endless(launch, &mut self.common, kind, warp)
+        block.endless(launch, &mut self.common, rank as u32, kind, warp)
     }
 
-    /// As [`endless`](Self::endless), but does not run the warp to find its loop, which would change
-    /// memory.
+    /// Returns the same fault as [`endless`](Self::endless), but without the warp's loop: finding it
+    /// runs the warp, which would change memory.
     pub(super) fn stopped(&self, launch: &Launched<'_>, kind: FaultKind) -> Box<Fault> {
         let block = self.blocks.iter().find(|block| block.has_ready()).unwrap_or(&self.blocks[0]);
         block.fault_at(launch, kind, block.first_ready())
     }
 
-    /// Retires a block, whose shared memory the others may no longer use.
+    /// Retires a block; from then on, accesses by others to its shared memory are errors.
     fn retire<P: Probe>(
         &mut self,
         launch: &Launched<'_>,
@@ -317,8 +310,8 @@ impl Cluster {
         }
     }
 
-    /// Resolves a round in which every warp waits: lands a copy, lets a `try_wait` time out, or reports
-    /// a deadlock.
+    /// Makes progress when every warp waits: completes a copy, lets a `try_wait` time out, or reports a
+    /// deadlock.
     fn stalled<P: Probe>(&mut self, launch: &Launched<'_>, probe: &P) -> Result<(), Box<Fault>> {
         let landed = self.common.land_oldest(launch, probe);
         if landed.map_err(|trouble| self.fault(launch, *trouble))? {
@@ -332,9 +325,8 @@ impl Cluster {
         Err(self.deadlock(launch))
     }
 
-    /// Returns the fault of a copy that lands, located at its issue.
     #[cold]
-    fn fault(&self, launch: &Launched<'_>, trouble: Trouble) -> Box<Fault> {
+    fn fault(&self, launch: &Launched<'_>, trouble: LaneFault) -> Box<Fault> {
         self.blocks[0].fault(launch, trouble, 0)
     }
 

@@ -1,50 +1,35 @@
-//! Collective instructions of a warp.
+//! Warp collectives: shuffles, votes, matches, reductions, elections and `bar.warp.sync`.
 
 use multiversion::multiversion;
 
 use crate::error::FaultKind;
 use crate::lanes::{FULL, Row, commit, float, for_each_lane};
 use crate::observe::{BarrierKind, Detail, Shuffle};
-use crate::program::{LANES, Op, Program, ShuffleMode, ShuffleOp, TRUE, Vote, WarpReduce};
+use crate::program::{Collective, LANES, ShuffleMode, ShuffleOp, TRUE, Vote, WarpReduce};
 
-use super::strand::Wait;
+use super::divergent_path::Wait;
 use super::warp::{Next, Warp};
-use super::{Outcome, Probe, Scene, trouble};
+use super::{ExecContext, Outcome, Probe, trouble};
 
-/// Lanes at a collective with one member mask.
+/// Lanes that execute a collective with the same member mask.
 struct Group {
     members: u32,
     lanes: u32,
 }
 
-/// Returns the row with the member mask of each lane, for a collective.
-#[inline]
-fn member_masks(program: &Program, op: &Op) -> Option<u16> {
-    match *op {
-        Op::Shuffle(index) => Some(program.shuffles[index as usize].mask),
-        Op::Vote { mask, .. }
-        | Op::Match { mask, .. }
-        | Op::Reduce { mask, .. }
-        | Op::Elect { mask, .. }
-        | Op::WarpBarrier { mask } => Some(mask),
-        _ => None,
-    }
-}
-
 impl Warp {
     pub(super) fn collective<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
-        op: &Op,
+        context: &mut ExecContext<'_, P>,
+        (kind, row): (&Collective, u16),
         mask: u32,
     ) -> Outcome<Next> {
         if mask == 0 {
             if P::ENABLED {
-                self.tell(scene, mask, Detail::None);
+                self.report(context, mask, Detail::None);
             }
-            return Ok(Next::Told);
+            return Ok(Next::Reported);
         }
-        let Some(row) = member_masks(&scene.launch.entry.program, op) else { return Ok(Next::Told) };
         let masks = &self.regs.words[usize::from(row)];
         let members = masks[mask.trailing_zeros() as usize];
         let mut differs = 0;
@@ -56,43 +41,33 @@ impl Warp {
             for_each_lane(mask, |lane| differs |= masks[lane] ^ members);
             differs == 0
         };
-        // The common case: exactly the members that exist are here.
-        let there = if scene.launch.config.strict { FULL } else { self.live() };
+        // Fast path: all members execute the collective together, with the same mask.
+        let there = if context.launch.config.strict { FULL } else { self.live() };
         if uniform && mask & !members == 0 && members & there & !mask == 0 {
-            self.together(scene, op, &[Group { members, lanes: mask }]);
-            return Ok(Next::Told);
+            self.together(context, (kind, row), &[Group { members, lanes: mask }]);
+            return Ok(Next::Reported);
         }
         let masks = *masks;
-        self.meet(scene, op, &masks, mask)
+        self.meet(context, (kind, row), &masks, mask)
     }
 
-    /// Returns whether the member masks of all lanes name all lanes.
-    pub(super) fn names_all(&self, program: &Program, op: &Op) -> bool {
-        let masks = member_masks(program, op).map(|row| &self.regs.words[usize::from(row)]);
-        masks.is_some_and(|masks| *masks == [FULL; LANES])
+    /// Returns whether every lane's member mask, in the given register, names all lanes.
+    pub(super) fn names_all(&self, row: u16) -> bool {
+        let masks = &self.regs.words[usize::from(row)];
+        *masks == [FULL; LANES]
     }
 
-    /// Executes a collective for all lanes, whose masks name all, without an observer.
-    pub(super) fn all_together(&mut self, program: &Program, op: &Op) {
-        match *op {
-            Op::Shuffle(index) => {
-                self.shuffle(&program.shuffles[index as usize], FULL, &mut [0; LANES]);
-            }
-            _ => self.agree(op, FULL),
-        }
-    }
-
-    /// Executes a collective for the lanes whose fellow members are here, or wait here already; the
-    /// others wait for theirs.
+    /// Executes a collective for each group of lanes whose members have all arrived. Suspends the other
+    /// lanes until their members arrive.
     #[cold]
     fn meet<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
-        op: &Op,
+        context: &mut ExecContext<'_, P>,
+        (kind, row): (&Collective, u16),
         masks: &Row,
         mask: u32,
     ) -> Outcome<Next> {
-        let barrier = matches!(op, Op::WarpBarrier { .. });
+        let barrier = matches!(kind, Collective::Barrier);
         let (mut complete, mut waiting) = (Vec::new(), Vec::new());
         let mut rest = mask;
         while rest != 0 {
@@ -106,7 +81,7 @@ impl Warp {
                 return trouble(kind, outside.trailing_zeros());
             }
             let exited = members & self.exited;
-            if exited != 0 && scene.launch.config.strict {
+            if exited != 0 && context.launch.config.strict {
                 let kind = FaultKind::MemberExited { mask: members, exited, active: here };
                 return trouble(kind, here.trailing_zeros());
             }
@@ -121,16 +96,16 @@ impl Warp {
                 waiting.push(Group { members, lanes: here });
             }
         }
-        scene.turn.refund(mask);
+        self.turn.refund(mask);
         if !complete.is_empty() {
-            scene.turn.spend(complete.iter().fold(0, |lanes, group| lanes | group.lanes));
-            self.together(scene, op, &complete);
+            self.turn.spend(complete.iter().fold(0, |lanes, group| lanes | group.lanes));
+            self.together(context, (kind, row), &complete);
         }
         for Group { members, .. } in complete {
             let (warp, wait) = (self.index, Wait::Members { mask: members, barrier });
             self.wake(wait, barrier, |pc, lanes| {
                 if P::ENABLED {
-                    scene.tell((pc, warp, lanes, lanes), Detail::None);
+                    context.report((pc, warp, lanes, lanes), Detail::None);
                 }
             });
         }
@@ -146,49 +121,54 @@ impl Warp {
         Ok(Next::Placed)
     }
 
-    fn together<P: Probe>(&mut self, scene: &mut Scene<'_, P>, op: &Op, groups: &[Group]) {
-        let program = &scene.launch.entry.program;
+    fn together<P: Probe>(
+        &mut self,
+        context: &mut ExecContext<'_, P>,
+        (kind, row): (&Collective, u16),
+        groups: &[Group],
+    ) {
         let all = groups.iter().fold(0, |all, group| all | group.lanes);
         let (mut sources, mut members) = ([0; LANES], [0; LANES]);
         let mut detail = Detail::None;
-        match *op {
-            Op::Shuffle(index) => {
-                let shuffle = &program.shuffles[index as usize];
+        match kind {
+            Collective::Barrier => return self.warp_barrier(context, groups),
+            Collective::Shuffle(shuffle) => {
                 if P::ENABLED {
-                    members = self.regs.words[usize::from(shuffle.mask)];
+                    members = self.regs.words[usize::from(row)];
                 }
                 let in_range = self.shuffle(shuffle, all, &mut sources);
                 detail = Detail::Shuffle(Shuffle { sources: &sources, in_range, members: &members });
             }
-            Op::WarpBarrier { .. } => return self.warp_barrier(scene, groups),
-            _ => {}
+            _ => groups.iter().for_each(|group| self.agree(kind, group.lanes)),
         }
-        groups.iter().for_each(|group| self.agree(op, group.lanes));
         if P::ENABLED {
-            scene.tell((self.pc, self.index, self.active | all, all), detail);
+            context.report((self.pc, self.index, self.active | all, all), detail);
         }
     }
 
-    /// Executes a collective whose result is common to its lanes.
-    fn agree(&mut self, op: &Op, lanes: u32) {
-        match *op {
-            Op::Vote { kind, d, a, negate, .. } => self.vote(kind, d, a, negate, lanes),
-            Op::Match { all, wide, d, p, a, .. } => self.match_lanes(all, wide, d, p, a, lanes),
-            Op::Reduce { kind, d, a, .. } => self.reduce(kind, d, a, lanes),
-            Op::Elect { d, p, .. } => self.elect(d, p, lanes),
-            _ => {}
+    /// Executes a collective for lanes that have arrived with the same mask. Reports no events.
+    pub(super) fn agree(&mut self, kind: &Collective, lanes: u32) {
+        match *kind {
+            Collective::Barrier => {}
+            Collective::Shuffle(ref shuffle) => {
+                self.shuffle(shuffle, lanes, &mut [0; LANES]);
+            }
+            Collective::Vote { kind, d, a, negate } => self.vote(kind, d, a, negate, lanes),
+            Collective::Match { all, wide, d, p, a } => self.match_lanes(all, wide, d, p, a, lanes),
+            Collective::Reduce { kind, d, a } => self.reduce(kind, d, a, lanes),
+            Collective::Elect { d, p } => self.elect(d, p, lanes),
         }
     }
 
-    fn warp_barrier<P: Probe>(&mut self, scene: &mut Scene<'_, P>, groups: &[Group]) {
+    fn warp_barrier<P: Probe>(&mut self, context: &mut ExecContext<'_, P>, groups: &[Group]) {
         for (part, group) in groups.iter().enumerate() {
-            if let Some(world) = scene.probe.exploration() {
+            if let Some(world) = context.probe.exploration() {
                 world.meet(self.index, group.lanes);
             }
             if P::ENABLED {
                 let place = (self.pc, self.index, self.live(), group.lanes);
                 let kind = BarrierKind::Warp(group.members);
-                scene.tell_part(place, part as u32, Detail::Barrier(kind));
+                context.report_part(place, part as u32, Detail::Barrier(kind));
             }
         }
     }
@@ -272,7 +252,6 @@ impl Warp {
     }
 }
 
-/// Returns the value of `a` that each lane gets, and the lanes whose source is in range.
 #[multiversion(
     targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
     dispatcher = "direct"
@@ -280,7 +259,7 @@ impl Warp {
 fn shuffled(mode: ShuffleMode, a: &Row, b: &Row, c: &Row, sources: &mut [u8; LANES]) -> (Row, u32) {
     let mut in_range = [0_u32; LANES];
     let mut source = [0_u32; LANES];
-    // The match is outside of the loop, so that each loop is branch-free.
+    // The match is outside the loop, so that each loop is branch-free.
     match mode {
         ShuffleMode::Up => route(b, c, &mut source, &mut in_range, |lane, b, _, _, max| {
             (lane.wrapping_sub(b), lane as i32 - b as i32 >= max as i32)
@@ -308,8 +287,8 @@ fn shuffled(mode: ShuffleMode, a: &Row, b: &Row, c: &Row, sources: &mut [u8; LAN
     (values, ranges)
 }
 
-/// Computes the source of every lane, and whether it is in range. `pick` gets lane, offset, first lane
-/// of the segment, segment mask and last lane in range.
+/// Computes the source of every lane, and whether it is in range. `pick` receives the lane, the offset,
+/// the first lane of the segment, the segment mask and the last lane in range.
 #[inline(always)]
 fn route(
     b: &Row,
@@ -328,7 +307,8 @@ fn route(
     }
 }
 
-/// Returns the reduction of a single value.
+/// Returns the reduction of one value. A float is combined with itself, which applies `.abs` and makes a
+/// NaN canonical.
 fn first(kind: WarpReduce, value: u32) -> u32 {
     match kind {
         WarpReduce::Float { .. } => combine(kind, value, value),

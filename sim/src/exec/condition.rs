@@ -7,19 +7,19 @@ use crate::lanes::for_each_lane;
 use crate::program::ConditionCall;
 
 use super::warp::Warp;
-use super::{Outcome, Probe, Scene, trouble};
+use super::{ExecContext, Outcome, Probe, trouble};
 
 impl Warp {
     pub(super) fn condition<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         call: &ConditionCall,
         mask: u32,
     ) -> Outcome<()> {
-        if let Some(world) = scene.probe.exploration() {
-            world.refuse("the kernel steers a graph, which an exploration does not follow");
+        if let Some(world) = context.probe.exploration() {
+            world.refuse("the kernel sets a condition of a graph, which explorations do not support");
         }
-        let mut conditions = scene.launch.conditions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut conditions = context.launch.conditions.lock().unwrap_or_else(PoisonError::into_inner);
         let mut failed = None;
         for_each_lane(mask, |lane| {
             let begin = call.frame.map_or(0, |row| self.regs.words[usize::from(row)][lane]);

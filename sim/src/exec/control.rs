@@ -10,20 +10,21 @@ pub(super) struct Split {
     pub(super) pc: u32,
     pub(super) mask: u32,
     pub(super) join: u32,
-    /// Set for the return point of a call: the entries above it are in the function.
-    pub(super) behind_call: bool,
+    /// Set for the return point of a call; stack entries above it are in the called function.
+    pub(super) is_return_point: bool,
 }
 
 impl Split {
     pub(super) const fn new(pc: u32, mask: u32, join: u32) -> Self {
-        Self { pc, mask, join, behind_call: false }
+        Self { pc, mask, join, is_return_point: false }
     }
 }
 
 impl Warp {
-    /// Sends the lanes of each way to its instruction; the ways reconverge at `join`.
+    /// Splits the active lanes into paths, each with its first instruction and lanes, that reconverge at
+    /// `join`.
     ///
-    /// Lanes whose way leads directly to `join` wait there. The first other way runs at once; the rest
+    /// Lanes of a path that starts at `join` wait there. The first other path runs at once; the rest
     /// wait on the stack above the reconvergence point.
     pub(super) fn diverge(&mut self, ways: &[(u32, u32)], join: u32) {
         // A branch without a reconvergence point of its own inherits the enclosing one.
@@ -43,7 +44,7 @@ impl Warp {
         }
     }
 
-    /// Continues with the lanes on top of the stack; returns `false` if none are left.
+    /// Continues with the lanes on top of the stack; returns `false` if it is empty.
     pub(super) fn rejoin(&mut self) -> bool {
         while let Some(split) = self.stack.pop() {
             let mask = split.mask & !self.exited;
@@ -56,17 +57,17 @@ impl Warp {
         false
     }
 
-    /// Lets lanes of `missing` run ahead that wait on the stack at a place from which they can only exit
-    /// without meeting other lanes: threads that returned early must not hold up a barrier. The current
-    /// lanes wait meanwhile and execute their instruction again. Returns `false` if there are none;
-    /// lanes that have a caller to return to do not count.
+    /// Runs lanes of `missing` first if they wait on the stack at an instruction from which no barrier
+    /// or warp-wide instruction is reachable: threads that returned early must not block a barrier. The
+    /// current lanes then repeat their instruction. Returns `false` if there are no such lanes. Lanes
+    /// inside a call do not count.
     #[cold]
     pub(super) fn release(&mut self, program: &Program, missing: u32) -> bool {
         let mut above = self.active;
         for index in (0..self.stack.len()).rev() {
             let Split { pc, mask, .. } = self.stack[index];
             let own = mask & !self.exited & !above;
-            let called = || self.stack[..=index].iter().any(|split| split.behind_call);
+            let called = || self.stack[..=index].iter().any(|split| split.is_return_point);
             if own & missing != 0 && !program.meets[pc as usize] && !called() {
                 for split in &mut self.stack[..=index] {
                     split.mask &= !own;
@@ -81,7 +82,7 @@ impl Warp {
     }
 
     /// Executes an indexed branch: each lane of `mask` goes to its entry of the table, the other active
-    /// lanes to the next instruction. Fails with the lane and index of one past the end of the table.
+    /// lanes to the next instruction. Fails with the lane and index of the first index past the end.
     pub(super) fn branch_indexed(
         &mut self,
         indices: &[u32; 32],

@@ -2,7 +2,7 @@
 
 use crate::ast::Type;
 use crate::error::FaultKind;
-use crate::lanes::for_each_lane;
+use crate::lanes::{for_each_lane, lanes_of};
 use crate::memory::Space;
 use crate::observe::{Copy, Detail};
 use crate::program::{Bytes, CopyOp, GroupOp, LANES, Signal, Slot};
@@ -11,12 +11,11 @@ use super::cluster::mbarrier_fault;
 use super::flight::{Bulk, Due, Few, Issuer, Notice, Target, Work};
 use super::reach::aligned;
 use super::warp::Warp;
-use super::{Outcome, Probe, Scene, trouble};
+use super::{ExecContext, Outcome, Probe, trouble};
 
-/// Bulk copies move multiples of this many bytes, between multiples of it.
+/// Alignment and granularity of bulk copies, in bytes.
 const BULK_UNIT: u64 = 16;
 
-/// Source of a copy: an address of a space, or values of registers.
 #[derive(Default)]
 struct Payload {
     from: Option<(Space, u64)>,
@@ -25,29 +24,37 @@ struct Payload {
 }
 
 impl Warp {
-    pub(super) fn issuer<P: Probe>(&self, scene: &Scene<'_, P>, active: u32, lanes: u32) -> Issuer {
-        Issuer { rank: scene.arena.rank, warp: self.index, pc: self.pc, active, lanes }
+    pub(super) fn issuer<P: Probe>(
+        &self,
+        context: &ExecContext<'_, P>,
+        active: u32,
+        lanes: u32,
+    ) -> Issuer {
+        Issuer { rank: context.rank, warp: self.index, pc: self.pc, active, lanes }
     }
 
     pub(super) fn copy<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         op: &CopyOp,
         mask: u32,
     ) -> Outcome<()> {
         if let Bytes::Few { .. } = op.bytes {
-            return self.copy_few(scene, op, mask);
+            return self.copy_few(context, op, mask);
         }
-        let mut outcome = Ok(0);
-        for_each_lane(mask, |lane| {
-            if let Ok(part) = outcome {
-                outcome = self.copy_bulk(scene, op, mask, lane, part);
-            }
-        });
-        outcome.map(|_| ())
+        let mut part = 0;
+        for lane in lanes_of(mask) {
+            part = self.copy_bulk(context, op, mask, lane, part)?;
+        }
+        Ok(())
     }
 
-    fn copy_few<P: Probe>(&mut self, scene: &mut Scene<'_, P>, op: &CopyOp, mask: u32) -> Outcome<()> {
+    fn copy_few<P: Probe>(
+        &mut self,
+        context: &mut ExecContext<'_, P>,
+        op: &CopyOp,
+        mask: u32,
+    ) -> Outcome<()> {
         let Bytes::Few { from, bytes, read, ignore } = op.bytes else { return Ok(()) };
         let (sources, targets) = (self.addresses(&from), self.addresses(&op.to));
         let ignored = ignore.map_or(0, |(row, negate)| {
@@ -55,88 +62,87 @@ impl Warp {
             if negate { !p } else { p }
         });
         let mut few = Few { sources, targets, bytes, read: [0; LANES], groups: *self.commits };
-        let mut failed = Ok(());
-        for_each_lane(mask, |lane| {
-            if failed.is_ok() {
-                let wanted = read.map_or(bytes, |slot| self.value(slot, lane) as u32);
-                let wanted = if ignored >> lane & 1 == 1 { 0 } else { wanted };
-                few.read[lane] = wanted.min(bytes) as u8;
-                failed = check_few(scene, &few, wanted, lane);
-            }
-        });
-        failed?;
-        let issuer = self.issuer(scene, self.active, mask);
-        let seen = P::ENABLED.then(|| few.event(scene.common.departures, issuer.rank, mask));
+        for lane in lanes_of(mask) {
+            let wanted = read.map_or(bytes, |slot| self.value(slot, lane) as u32);
+            let wanted = if ignored >> lane & 1 == 1 { 0 } else { wanted };
+            few.read[lane] = wanted.min(bytes) as u8;
+            check_few(context, &few, wanted, lane)?;
+        }
+        let issuer = self.issuer(context, self.active, mask);
+        let seen = P::ENABLED.then(|| few.event(context.common.departures, issuer.rank, mask));
         let work = Work::Few(Box::new(few));
-        scene.together(|common, launch, probe| common.depart(launch, probe, issuer, work))?;
+        context.common.depart(context.launch, context.probe, issuer, work)?;
         if let Some((copy, sources, targets)) = seen {
             let detail = Detail::Copy(Copy { sources: &sources, targets: &targets, ..copy });
-            self.tell(scene, mask, detail);
+            self.report(context, mask, detail);
         }
         Ok(())
     }
 
-    /// Issues the copy of one lane; its events are numbered from `part`. Returns the number after the
-    /// last.
+    /// Issues the bulk copy of one lane. Its events are numbered from `part`; returns the next number.
     fn copy_bulk<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         op: &CopyOp,
         mask: u32,
         lane: usize,
         part: u32,
     ) -> Outcome<u32> {
-        let Payload { from, data, bytes } = self.payload(scene, op, lane)?;
+        let Payload { from, data, bytes } = self.payload(context, op, lane)?;
         let unit = if data.is_some() { u64::from(bytes) } else { BULK_UNIT };
         let address = self.addresses(&op.to)[lane];
         let receiver = if op.to.space == Space::Global {
             aligned("copy", Space::Global, address, unit, lane)?;
-            scene.check_global(address, bytes, lane)?;
+            context.check_global(address, bytes, lane)?;
             (Target::Global(address), Notice::Group(self.bulk_commits[lane]))
         } else {
-            let (rank, address) = scene.shared_place(&op.to, address, "copy", lane)?;
+            let (rank, address) = context.shared_place(&op.to, address, "copy", lane)?;
             aligned("copy", Space::Shared, address, unit, lane)?;
-            scene.check_shared("copy", address, bytes, lane)?;
-            (Target::Shared(rank, address), self.notice(scene, op, rank, lane)?)
+            context.check_shared("copy", address, bytes, lane)?;
+            (Target::Shared(rank, address), self.notice(context, op, rank, lane)?)
         };
         let receivers = match op.multicast {
             None => vec![receiver],
-            Some(slot) => multicast(scene, receiver, self.value(slot, lane) as u16, lane)?,
+            Some(slot) => multicast(context, receiver, self.value(slot, lane) as u16, lane)?,
         };
         let parts = part + receivers.len() as u32;
         for (part, (to, notice)) in (part..).zip(receivers) {
             let bulk = Bulk { from, data: data.clone(), to, bytes, change: op.change, notice };
-            self.depart_bulk(scene, bulk, mask, lane, part)?;
+            self.depart_bulk(context, bulk, mask, lane, part)?;
         }
         Ok(parts)
     }
 
     fn depart_bulk<P: Probe>(
         &self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         bulk: Bulk,
         mask: u32,
         lane: usize,
         part: u32,
     ) -> Outcome<()> {
-        let issuer = self.issuer(scene, self.active, 1 << lane);
+        let issuer = self.issuer(context, self.active, 1 << lane);
         if let Notice::Mbarrier(rank, address) = bulk.notice
-            && let Err(problem) =
-                scene.together(|common, _, _| common.mbarrier(rank, address, |_| Ok(())))
+            && let Err(problem) = context.common.mbarrier(rank, address, |_| Ok(()))
         {
             return Err(mbarrier_fault(address, problem, lane as u32));
         }
-        let seen = P::ENABLED.then(|| bulk.event(scene.common.departures, issuer));
+        let seen = P::ENABLED.then(|| bulk.event(context.common.departures, issuer));
         let work = Work::Bulk(bulk);
-        scene.together(|common, launch, probe| common.depart(launch, probe, issuer, work))?;
+        context.common.depart(context.launch, context.probe, issuer, work)?;
         if let Some((copy, sources, targets)) = seen {
             let detail = Detail::Copy(Copy { sources: &sources, targets: &targets, ..copy });
-            scene.tell_part((self.pc, self.index, self.active, mask), part, detail);
+            context.report_part((self.pc, self.index, self.active, mask), part, detail);
         }
         Ok(())
     }
 
-    fn payload<P: Probe>(&self, scene: &mut Scene<'_, P>, op: &CopyOp, lane: usize) -> Outcome<Payload> {
+    fn payload<P: Probe>(
+        &self,
+        context: &mut ExecContext<'_, P>,
+        op: &CopyOp,
+        lane: usize,
+    ) -> Outcome<Payload> {
         let (from, bytes) = match op.bytes {
             Bytes::Bulk { from, bytes } => (from, self.value(bytes, lane) as u32),
             Bytes::Values { ty, count, data } => {
@@ -153,9 +159,9 @@ impl Warp {
         let address = self.addresses(&from)[lane];
         aligned("copy", from.space, address, BULK_UNIT, lane)?;
         if from.space == Space::Global {
-            scene.check_global(address, bytes, lane)?;
+            context.check_global(address, bytes, lane)?;
         } else {
-            scene.check_shared("copy", address, bytes, lane)?;
+            context.check_shared("copy", address, bytes, lane)?;
         }
         Ok(Payload { from: Some((from.space, address)), data: None, bytes })
     }
@@ -166,10 +172,11 @@ impl Warp {
         slots.iter().flat_map(bytes).collect()
     }
 
-    /// Returns what a copy to shared memory signals; an mbarrier must be in the block of the target.
+    /// Returns the completion signal of a copy to shared memory. An mbarrier must be in the target's
+    /// block.
     fn notice<P: Probe>(
         &self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         op: &CopyOp,
         rank: u32,
         lane: usize,
@@ -178,9 +185,9 @@ impl Warp {
             return Ok(Notice::Group(self.bulk_commits[lane]));
         };
         let address = self.addresses(&place)[lane];
-        let (of, at) = scene.shared_place(&place, address, "mbarrier", lane)?;
+        let (of, at) = context.shared_place(&place, address, "mbarrier", lane)?;
         aligned("mbarrier", Space::Shared, at, 8, lane)?;
-        scene.check_shared("mbarrier", at, 8, lane)?;
+        context.check_shared("mbarrier", at, 8, lane)?;
         if of != rank {
             let (what, value) = ("mbarrier's block rank", of.into());
             let allowed = "that of the block whose shared memory is written";
@@ -191,7 +198,7 @@ impl Warp {
 
     pub(super) fn groups<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         op: GroupOp,
         mask: u32,
     ) -> Outcome<()> {
@@ -206,17 +213,18 @@ impl Warp {
         };
         let commits = if bulk { &self.bulk_commits } else { &self.commits };
         let due = Due { lanes: mask, commits, pending };
-        let who = (scene.arena.rank, self.index);
-        scene.together(|common, launch, probe| match bulk {
-            true => common.wait_for_bulk(launch, probe, who, due, read),
-            false => common.wait_for_few(launch, probe, who, due),
-        })
+        let who = (context.rank, self.index);
+        let ExecContext { launch, probe, common, .. } = context;
+        match bulk {
+            true => common.wait_for_bulk(launch, *probe, who, due, read),
+            false => common.wait_for_few(launch, *probe, who, due),
+        }
     }
 }
 
-/// Replaces the target and mbarrier of one block by those at the same addresses in the blocks of a mask.
+/// Expands a multicast: returns the target and mbarrier at the same addresses in each block of a mask.
 fn multicast<P: Probe>(
-    scene: &mut Scene<'_, P>,
+    context: &mut ExecContext<'_, P>,
     (to, notice): (Target, Notice),
     mask: u16,
     lane: usize,
@@ -226,14 +234,18 @@ fn multicast<P: Probe>(
     };
     let ranks = (0..16).filter(|rank| mask >> rank & 1 == 1);
     let place = |rank: u32| {
-        scene.common.member(rank.into(), address, "copy", lane as u32)?;
+        context.common.member(rank.into(), address, "copy", lane as u32)?;
         Ok((Target::Shared(rank, address), Notice::Mbarrier(rank, barrier)))
     };
     ranks.map(place).collect()
 }
 
-/// Checks a lane of `cp.async` that reads `wanted` bytes.
-fn check_few<P: Probe>(scene: &mut Scene<'_, P>, few: &Few, wanted: u32, lane: usize) -> Outcome<()> {
+fn check_few<P: Probe>(
+    context: &mut ExecContext<'_, P>,
+    few: &Few,
+    wanted: u32,
+    lane: usize,
+) -> Outcome<()> {
     let bytes = few.bytes;
     if wanted > bytes {
         let (what, value, allowed) = ("source size", wanted.into(), "at most the size of the copy");
@@ -241,6 +253,6 @@ fn check_few<P: Probe>(scene: &mut Scene<'_, P>, few: &Few, wanted: u32, lane: u
     }
     aligned("copy", Space::Global, few.sources[lane], bytes.into(), lane)?;
     aligned("copy", Space::Shared, few.targets[lane], bytes.into(), lane)?;
-    scene.check_global(few.sources[lane], wanted, lane)?;
-    scene.check_shared("copy", few.targets[lane], bytes, lane)
+    context.check_global(few.sources[lane], wanted, lane)?;
+    context.check_shared("copy", few.targets[lane], bytes, lane)
 }

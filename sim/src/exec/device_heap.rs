@@ -1,23 +1,23 @@
-//! `malloc` and `free` of kernels.
+//! Device-side `malloc` and `free`.
 
 use crate::error::FaultKind;
 use crate::lanes::for_each_lane;
 use crate::program::HeapCall;
 
 use super::warp::Warp;
-use super::{Outcome, Probe, Scene, trouble};
+use super::{ExecContext, Outcome, Probe, trouble};
 
 impl Warp {
     pub(super) fn heap<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         call: &HeapCall,
         mask: u32,
     ) -> Outcome<()> {
-        if let Some(world) = scene.probe.exploration() {
-            world.refuse("the kernel allocates memory, which an exploration does not take back");
+        if let Some(world) = context.probe.exploration() {
+            world.refuse("the kernel allocates memory, which explorations do not undo");
         }
-        let Some(heap) = scene.launch.heap.as_ref() else { return Ok(()) };
+        let Some(heap) = context.launch.heap.as_ref() else { return Ok(()) };
         let mut failed = None;
         for_each_lane(mask, |lane| {
             let begin = call.frame.map_or(0, |row| self.regs.words[usize::from(row)][lane]);

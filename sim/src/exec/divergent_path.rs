@@ -1,9 +1,9 @@
 //! Divergent lanes of a warp, under independent thread scheduling.
 //!
-//! A warp runs one strand at a time: lanes in lock step, with the lanes that reconverge with them on its
-//! stack. A strand is split only where it would not make progress otherwise: where lanes wait for lanes
-//! of the warp that are elsewhere, and where lanes poll memory that lanes on their own stack may write.
-//! Strands that reach the same place merge.
+//! A path is a set of lanes in lock step, with a stack of the lanes that reconverge with them. A warp
+//! runs one path at a time. A path is split only where it would not make progress otherwise: where
+//! lanes wait for lanes of the warp at other instructions, and where lanes poll memory that lanes on
+//! their own stack may write. Paths that reach the same place merge.
 
 use std::mem::take;
 
@@ -11,14 +11,13 @@ use crate::program::Program;
 
 use super::control::Split;
 use super::warp::{Next, Warp};
-use super::{Probe, Scene};
+use super::{ExecContext, Probe};
 
-/// Consecutive turns that a strand may end polling memory before the lanes on its stack run without it.
+/// Consecutive turns that a path may spend polling memory before the lanes on its stack run.
 const PATIENCE: u32 = 16;
 
-/// Lanes of a warp that are not running.
 #[derive(Debug, Clone, Default, Hash)]
-pub(super) struct Strand {
+pub(super) struct DivergentPath {
     pc: u32,
     active: u32,
     join: u32,
@@ -26,55 +25,52 @@ pub(super) struct Strand {
     wait: Wait,
 }
 
-/// The condition that a strand waits for, at an instruction that it executes when it resumes.
+/// The condition under which a path can execute its current instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) enum Wait {
     #[default]
     Nothing,
-    /// The members of a mask that have not exited: at any `bar.warp.sync` if `barrier` is set, else
-    /// here.
+    /// All live lanes of `mask` are at this instruction or, if `barrier` is set, at any `bar.warp.sync`.
     Members {
         mask: u32,
         barrier: bool,
     },
-    /// All lanes of the warp that have not exited, at the same instruction.
+    /// All live lanes of the warp are at this instruction.
     Warp,
-    /// As [`Warp`](Self::Warp), at any unaligned barrier of the block with this number.
+    /// All live lanes of the warp are at unaligned block barriers with this number.
     Barrier(u32),
     Mbarrier,
 }
 
-/// The state of an instruction that the whole warp executes together.
+/// Readiness of an instruction that the whole warp executes together.
 pub(super) enum Whole {
     Here,
-    /// It cannot be executed now.
     Later(Next),
     /// Lanes that will not arrive.
     Missing(u32),
 }
 
-impl Strand {
-    /// Returns whether both strands are at the same place and reconverge at the same places.
+impl DivergentPath {
     fn is_like(&self, other: &Self) -> bool {
-        let places = |strand: &Self| (strand.pc, strand.join, strand.stack.len());
+        let places = |path: &Self| (path.pc, path.join, path.stack.len());
         let pairs = || self.stack.iter().zip(&other.stack);
-        let place = |split: &Split| (split.pc, split.join, split.behind_call);
+        let place = |split: &Split| (split.pc, split.join, split.is_return_point);
         places(self) == places(other) && pairs().all(|(a, b)| place(a) == place(b))
     }
 }
 
 impl Warp {
-    /// Takes the running strand, and leaves an empty one.
-    fn take_current(&mut self, wait: Wait) -> Strand {
+    fn take_current(&mut self, wait: Wait) -> DivergentPath {
         let (pc, active, join) = (self.pc, take(&mut self.active), self.join);
-        Strand { pc, active, join, stack: take(&mut self.stack), wait }
+        DivergentPath { pc, active, join, stack: take(&mut self.stack), wait }
     }
 
-    fn run_strand(&mut self, strand: Strand) {
-        Strand { pc: self.pc, active: self.active, join: self.join, stack: self.stack, .. } = strand;
+    fn run_path(&mut self, path: DivergentPath) {
+        DivergentPath { pc: self.pc, active: self.active, join: self.join, stack: self.stack, .. } =
+            path;
     }
 
-    /// Makes active lanes wait here; the rest of the strand continues without them.
+    /// Suspends `lanes` at this instruction until the condition `wait` holds; the others continue.
     pub(super) fn set_aside(&mut self, lanes: u32, wait: Wait) {
         let part = |stack: &[Split], lanes: u32| -> Vec<Split> {
             let parts = stack.iter().map(|split| Split { mask: split.mask & lanes, ..*split });
@@ -83,56 +79,55 @@ impl Warp {
         let stack = part(&self.stack, lanes);
         self.stack = part(&self.stack, !lanes);
         self.active &= !lanes;
-        self.others.push(Strand { pc: self.pc, active: lanes, join: self.join, stack, wait });
+        self.others.push(DivergentPath { pc: self.pc, active: lanes, join: self.join, stack, wait });
     }
 
-    /// Returns the lanes of other strands with this [`Wait`], at this instruction or anywhere.
+    /// Returns other paths' lanes with this [`Wait`], at this instruction or, if `anywhere`, at any.
     pub(super) fn waiting(&self, wait: Wait, anywhere: bool) -> u32 {
         self.waiting_at(self.pc, wait, anywhere)
     }
 
     fn waiting_at(&self, pc: u32, wait: Wait, anywhere: bool) -> u32 {
-        let alike = |strand: &&Strand| strand.wait == wait && (anywhere || strand.pc == pc);
-        self.others.iter().filter(alike).fold(0, |lanes, strand| lanes | strand.active)
+        let alike = |path: &&DivergentPath| path.wait == wait && (anywhere || path.pc == pc);
+        self.others.iter().filter(alike).fold(0, |lanes, path| lanes | path.active)
     }
 
-    /// Advances the strands with this wait past their instruction; calls `elsewhere` for those that were
-    /// at another instruction than this strand.
+    /// Advances the paths with this wait past their instruction. Calls `elsewhere` with the instruction
+    /// and lanes of each path that was not at the current instruction.
     pub(super) fn wake(&mut self, wait: Wait, anywhere: bool, mut elsewhere: impl FnMut(u32, u32)) {
         let here = self.pc;
-        for strand in &mut self.others {
-            if strand.wait == wait && (anywhere || strand.pc == here) {
-                if strand.pc != here {
-                    elsewhere(strand.pc, strand.active);
+        for path in &mut self.others {
+            if path.wait == wait && (anywhere || path.pc == here) {
+                if path.pc != here {
+                    elsewhere(path.pc, path.active);
                 }
-                strand.pc += 1;
-                strand.wait = Wait::Nothing;
+                path.pc += 1;
+                path.wait = Wait::Nothing;
             }
         }
     }
 
-    /// Advances all strands past a barrier at which every lane has arrived.
+    /// Advances all paths past a barrier at which every lane has arrived.
     pub(super) fn pass(&mut self) {
         self.pc += 1;
         self.released = true;
         if !self.others.is_empty() {
-            for strand in &mut self.others {
-                strand.pc += 1;
-                strand.wait = Wait::Nothing;
+            for path in &mut self.others {
+                path.pc += 1;
+                path.wait = Wait::Nothing;
             }
             self.unite();
         }
     }
 
-    /// Returns the lanes at this instruction, for one that the whole warp executes.
+    /// Returns the lanes that have arrived at this instruction, which the whole warp executes together.
     pub(super) fn gathered(&self) -> u32 {
         self.active | self.waiting(Wait::Warp, false)
     }
 
-    /// Returns whether an instruction can be executed that the whole warp executes together, here or at
-    /// several places as `wait` says; if not, how to continue.
+    /// Checks whether all live lanes of the warp can execute an instruction together: at this one for
+    /// [`Wait::Warp`], else at any at which lanes have this `wait`. If not, returns how to continue.
     pub(super) fn whole(&mut self, program: &Program, mask: u32, wait: Wait) -> Whole {
-        // The common case: all live lanes are here.
         if self.live() & !mask == 0 {
             return Whole::Here;
         }
@@ -152,31 +147,31 @@ impl Warp {
         Whole::Later(Next::Leave)
     }
 
-    /// Merges the strands that are at the same place as this one.
+    /// Merges the paths that are at the same place as the running one.
     pub(super) fn unite(&mut self) {
         if self.others.is_empty() {
             return;
         }
         let mut current = self.take_current(Wait::Nothing);
-        self.others.retain(|strand| {
-            let same = strand.wait == Wait::Nothing && strand.is_like(&current);
+        self.others.retain(|path| {
+            let same = path.wait == Wait::Nothing && path.is_like(&current);
             if same {
-                current.active |= strand.active;
-                for (split, other) in current.stack.iter_mut().zip(&strand.stack) {
+                current.active |= path.active;
+                for (split, other) in current.stack.iter_mut().zip(&path.stack) {
                     split.mask |= other.mask;
                 }
             }
             !same
         });
-        self.run_strand(current);
+        self.run_path(current);
     }
 
-    pub(super) fn strands(&self) -> usize {
+    pub(super) fn paths(&self) -> usize {
         self.others.len() + 1
     }
 
-    /// Swaps the running strand with another that can run, if there is one: the first from index `from`
-    /// on, wrapping around.
+    /// Swaps the running path with another that can run, if any: the first from index `from` on,
+    /// wrapping around.
     pub(super) fn switch(&mut self, from: usize) {
         let count = self.others.len();
         if count == 0 {
@@ -184,31 +179,29 @@ impl Warp {
         }
         self.others.rotate_left(from % count);
         if let Some(next) = self.runnable() {
-            let strand = self.others.remove(next);
+            let path = self.others.remove(next);
             let current = self.take_current(Wait::Nothing);
-            self.run_strand(strand);
+            self.run_path(path);
             self.others.push(current);
         }
     }
 
-    /// Returns the first other strand that can run; if none can, the first that would try an mbarrier
-    /// again.
     fn runnable(&self) -> Option<usize> {
-        let can = |strand: &Strand| match strand.wait {
+        let can = |path: &DivergentPath| match path.wait {
             Wait::Nothing => true,
             Wait::Members { mask, barrier } => {
-                mask & self.live() & !self.waiting_at(strand.pc, strand.wait, barrier) == 0
+                mask & self.live() & !self.waiting_at(path.pc, path.wait, barrier) == 0
             }
-            Wait::Warp => self.live() & !self.waiting_at(strand.pc, strand.wait, false) == 0,
-            Wait::Barrier(_) => self.live() & !self.waiting_at(strand.pc, strand.wait, true) == 0,
+            Wait::Warp => self.live() & !self.waiting_at(path.pc, path.wait, false) == 0,
+            Wait::Barrier(_) => self.live() & !self.waiting_at(path.pc, path.wait, true) == 0,
             Wait::Mbarrier => false,
         };
-        let tries = |strand: &Strand| strand.wait == Wait::Mbarrier;
+        let tries = |path: &DivergentPath| path.wait == Wait::Mbarrier;
         self.others.iter().position(can).or_else(|| self.others.iter().position(tries))
     }
 
-    /// Continues with lanes of the stack, or with another strand, when no lane is active; returns
-    /// `false` if there is neither. If all strands wait for lanes that will not arrive, resumes the
+    /// Continues with lanes of the stack, or with another path, when no lane is active; returns
+    /// `false` if there is neither. If all paths wait for lanes that will not arrive, resumes the
     /// first, whose instruction then reports the error.
     pub(super) fn leave(&mut self) -> bool {
         if self.rejoin() {
@@ -219,20 +212,20 @@ impl Warp {
         }
         let next = self.runnable();
         self.stuck = next.is_none();
-        let strand = self.others.remove(next.unwrap_or(0));
-        self.run_strand(strand);
+        let path = self.others.remove(next.unwrap_or(0));
+        self.run_path(path);
         self.unite();
         true
     }
 
-    /// Ends a turn: another strand runs in the next one. If lanes have polled memory for long, they
-    /// become a strand of their own, and the lanes on the stack go first.
+    /// Ends a turn: another path runs in the next one. After [`PATIENCE`] turns of polling, the
+    /// polling lanes become a path of their own, and the lanes on the stack run first.
     #[cold]
-    pub(super) fn give_way<P: Probe>(&mut self, scene: &Scene<'_, P>) {
-        let watched = scene.turn.polled || scene.turn.contended;
+    pub(super) fn give_way<P: Probe>(&mut self, context: &ExecContext<'_, P>) {
+        let watched = self.turn.polled || self.turn.contended;
         self.starved = if watched { self.starved + 1 } else { 0 };
-        // An exploration schedules whole warps, whose strands do not preempt each other.
-        if scene.probe.exploration().is_some() {
+        // An exploration schedules whole warps, whose paths do not preempt each other.
+        if context.probe.exploration().is_some() {
             return;
         }
         let waits = |split: &Split| split.mask & !self.active & !self.exited != 0;
@@ -244,8 +237,8 @@ impl Warp {
         }
     }
 
-    /// Makes the strand wait at an mbarrier and runs another one. Returns whether that one does more
-    /// than try an mbarrier again; `false` if there is none.
+    /// Suspends the path at an mbarrier and runs another one. Returns `false` if there is no other path,
+    /// or if that path only retries an mbarrier, too.
     pub(super) fn try_others(&mut self) -> bool {
         if self.others.is_empty() {
             return false;
@@ -253,9 +246,9 @@ impl Warp {
         let current = self.take_current(Wait::Mbarrier);
         self.others.push(current);
         let next = self.runnable().unwrap_or(0);
-        let strand = self.others.remove(next);
-        let goes_on = strand.wait != Wait::Mbarrier;
-        self.run_strand(strand);
+        let path = self.others.remove(next);
+        let goes_on = path.wait != Wait::Mbarrier;
+        self.run_path(path);
         goes_on
     }
 }

@@ -1,49 +1,54 @@
-//! Kernels that do not end: the loop that a thread is in when a limit stops it.
+//! The loop that a thread is in when a limit stops its kernel.
 
 use std::collections::BTreeSet;
 
+use crate::config::Stats;
 use crate::error::{Fault, FaultKind, Loop};
-use crate::program::{Op, Program};
+use crate::program::{Effect, Inst, Program};
 
-use super::block::Block;
-use super::cluster::Common;
+use super::block::{Block, Round};
+use super::cluster::ClusterState;
 use super::guided::Guided;
 use super::turn::Turn;
 use super::warp::{Stop, Warp};
-use super::{Launched, Scene, Trouble, Whereabouts};
+use super::{ExecContext, InstLocation, LaneFault, Launched};
 
-/// Warp instructions for which a warp is traced.
 const LOOKED_AT: u32 = 1 << 16;
 
 impl Block {
-    /// Returns the fault of a warp that exceeded a limit, with the loop that it is in.
+    /// Returns the fault of a warp that exceeded a limit, with the loop that it is in. Runs the warp
+    /// further to find the loop.
     #[cold]
     pub(super) fn endless(
         &mut self,
         launch: &Launched<'_>,
-        common: &mut Common,
+        common: &mut ClusterState,
+        rank: u32,
         kind: FaultKind,
         warp: usize,
     ) -> Box<Fault> {
         let looking = Guided::looking();
-        let (warps, arena) = self.warp_and_arena(warp);
+        let (block, total) = (self.index, &mut Stats::default());
+        let (round, limit) = (Round::default(), u64::MAX);
+        let mut context =
+            ExecContext { launch, probe: &looking, common, rank, hint: 0, total, limit, round };
+        let warps = &mut self.warps[warp];
         let mut left = LOOKED_AT;
         while left != 0 {
-            let (common, turn) = (&mut *common, Turn::new(left));
-            let mut scene = Scene { launch, arena, common, probe: &looking, turn };
-            let stop = warps.run(&mut scene);
-            // A turn that polls executes few instructions, since polling shortens it.
-            left = left.saturating_sub(scene.turn.executed().max(64) as u32);
+            warps.turn = Turn::new(left);
+            let stop = warps.run(&mut context);
+            // Counts at least 64 instructions, because polling shortens a turn.
+            left = left.saturating_sub(warps.turn.executed().max(64) as u32);
             if !matches!(stop, Ok(Stop::Preempted)) {
                 break;
             }
         }
-        let (program, block) = (&launch.entry.program, arena.block);
+        let program = &launch.entry.program;
         let found = innermost(program, &looking.visited(), warps);
         let pc = found.map_or(warps.pc, |(_, last)| last).min(program.info.len() as u32 - 1);
         let lane = warps.active.trailing_zeros().min(31);
-        let place = Some(Whereabouts { pc, block, warp: warp as u32 });
-        let mut fault = launch.fault(Trouble { kind, lane, place }, pc, block, warp as u32);
+        let place = Some(InstLocation { pc, block, warp: warp as u32 });
+        let mut fault = launch.fault(LaneFault { kind, lane, place }, pc, block, warp as u32);
         fault.looping = found.map(|(first, last)| {
             let line = |pc: u32| program.info[pc as usize].line;
             let lines = (first..=last).map(line);
@@ -54,11 +59,11 @@ impl Block {
     }
 }
 
-/// Returns the smallest loop that contains all executed instructions: its first one, and the branch back
-/// at its end. If none does, returns the smallest that contains the warp's current instruction.
+/// Returns the first and last instruction of the smallest loop around all executed instructions; if
+/// there is none, of the smallest loop around the warp's current instruction.
 fn innermost(program: &Program, visited: &BTreeSet<u32>, warp: &Warp) -> Option<(u32, u32)> {
-    let back = |(index, inst): (usize, &crate::program::Inst)| match inst.op {
-        Op::Branch { target, .. } if target <= index as u32 => Some((target, index as u32)),
+    let back = |(index, inst): (usize, &Inst)| match inst.op.effect() {
+        Effect::Branch(target) if target <= index as u32 => Some((target, index as u32)),
         _ => None,
     };
     let loops: Vec<(u32, u32)> = program.code.iter().enumerate().filter_map(back).collect();

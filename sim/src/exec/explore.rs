@@ -1,15 +1,17 @@
-//! Explorations of launches: one execution after the other, each by a trail of decisions.
+//! Model checking of launches: one execution after the other, each with its trail of decisions.
 
 use std::time::Instant;
 
 use crate::config::Stats;
 use crate::error::FaultKind;
 use crate::explore::{Held, Trail};
-use crate::observe::{BlockInfo, Event};
+use crate::program::Inst;
 
 use super::cluster::{Cluster, Progress};
+use super::execute::Before;
 use super::explored::{Halted, State, Taken, World, threads};
-use super::{Launched, Probe, ProbeState};
+use super::warp::Warp;
+use super::{Launched, Probe};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
@@ -22,14 +24,13 @@ pub(crate) enum Found {
 
 struct Grid<'l> {
     launch: &'l Launched<'l>,
-    /// Set if its blocks may start when those of the previous launch let them (`griddepcontrol`).
+    /// Set if blocks may start when the previous launch's blocks allow it (`griddepcontrol`).
     overlaps: bool,
     blocks: Vec<Cluster>,
     finished: Vec<bool>,
     started: bool,
-    /// End of its time limit, in this execution.
     deadline: Option<Instant>,
-    /// Index of its first warp among those of all launches.
+    /// Index of the grid's first warp among the warps of all launches.
     first: usize,
 }
 
@@ -39,26 +40,24 @@ pub(crate) struct Explorer<'l> {
     world: Exploring,
 }
 
-/// A probe that stops warps before their steps.
+/// A probe that stops each warp before each instruction that others may observe, until permitted.
 #[derive(Debug)]
 struct Exploring(World);
 
 impl Probe for Exploring {
     const ENABLED: bool = false;
 
+    fn before(&self, warp: &mut Warp, launch: &Launched<'_>, inst: &Inst, mask: u32) -> Before {
+        if !warp.halts(&self.0, launch, inst, mask) {
+            return Before::Execute;
+        }
+        warp.turn.polled = true;
+        Before::EndTurn
+    }
+
     fn exploration(&self) -> Option<&World> {
         Some(&self.0)
     }
-
-    fn begin(&self, _: &BlockInfo<'_>) -> ProbeState {
-        None
-    }
-
-    fn event(&self, _: &mut ProbeState, _: &Event<'_>) {}
-
-    fn landed(&self, _: &mut ProbeState, _: &Event<'_>) {}
-
-    fn end(&self, _: ProbeState) {}
 }
 
 impl Grid<'_> {
@@ -113,13 +112,11 @@ impl<'l> Explorer<'l> {
         self.world.0.state()
     }
 
-    /// Advances to the next execution; returns `false` if there is none.
     pub(crate) fn advance(&mut self) -> bool {
         self.state().trail.advance()
     }
 
-    /// Returns whether more memory turned out to be shared; the next execution then starts the
-    /// exploration over.
+    /// Restarts the exploration and returns `true` if the last execution added to `State::shared`.
     pub(crate) fn begins_anew(&mut self) -> bool {
         let mut state = self.state();
         let grown = std::mem::take(&mut state.grown);
@@ -133,7 +130,6 @@ impl<'l> Explorer<'l> {
         self.state().trouble.clone()
     }
 
-    /// Returns the first and the last values of all memory that was written.
     pub(crate) fn values(&self) -> (Vec<Held>, Vec<Held>) {
         self.state().memory.values()
     }
@@ -161,7 +157,7 @@ impl<'l> Explorer<'l> {
         }
     }
 
-    /// Starts each launch that may start, and runs its blocks until they depend on others.
+    /// Starts each launch that may start, and runs its blocks up to their warps' first stops.
     fn start(&mut self) -> Result<(), String> {
         for index in 0..self.grids.len() {
             let grid = &self.grids[index];
@@ -171,7 +167,7 @@ impl<'l> Explorer<'l> {
                 continue;
             }
             self.grids[index].started = true;
-            // An overlapping launch must wait by itself before it relies on earlier writes.
+            // An overlapping launch sees earlier writes only after its own `griddepcontrol.wait`.
             if !self.grids[index].overlaps {
                 let (before, own) = (0..self.grids[index].first, self.grids[index].warps());
                 self.state().memory.pass(before.flat_map(threads), own.flat_map(threads));
@@ -202,7 +198,7 @@ impl<'l> Explorer<'l> {
         ready
     }
 
-    /// Lets a warp take its step, and runs its block until it depends on others again.
+    /// Executes the instruction before which a warp stopped, and runs its block up to the next stops.
     fn step(&mut self, warp: usize) -> Result<(), String> {
         let index = self.grid_of(warp);
         let grid = &self.grids[index];
@@ -218,7 +214,7 @@ impl<'l> Explorer<'l> {
         self.settle(index, block)
     }
 
-    /// Runs a block until each of its warps has exited, waits, or has stopped before a step.
+    /// Runs a block until each of its warps exits, waits, or stops before an instruction seen by others.
     fn settle(&mut self, index: usize, block: usize) -> Result<(), String> {
         let Grid { launch, blocks, finished, first, deadline, .. } = &mut self.grids[index];
         let warps = launch.warps() as usize;
@@ -251,7 +247,6 @@ impl<'l> Explorer<'l> {
         }
     }
 
-    /// Returns the outcome if no warp can take a step.
     fn end(&self) -> Found {
         if self.grids.iter().all(Grid::is_over) {
             return Found::Complete;
@@ -262,7 +257,7 @@ impl<'l> Explorer<'l> {
             return Found::Redundant;
         }
         let names: Vec<String> = waiting.iter().map(|&warp| self.name(warp)).collect();
-        Found::Failure(format!("nothing that others do has to let {} go on", names.join(", ")))
+        Found::Failure(format!("no step of other warps is certain to let {} continue", names.join(", ")))
     }
 
     fn grid_of(&self, warp: usize) -> usize {

@@ -1,4 +1,4 @@
-//! Execution of warps during an exploration: weak memory, and a prescribed order of steps.
+//! Execution of warps during an exploration: weak memory, and steps in a prescribed order.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -6,9 +6,9 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::explore::{Order, Step, Trail, WeakMemory};
-use crate::lanes::for_each_lane;
+use crate::lanes::{for_each_lane, lanes_of};
 use crate::memory::{Allocation, Space, classify};
-use crate::program::{Inst, LANES, Op};
+use crate::program::{Effect, Inst, LANES};
 
 use super::Launched;
 use super::backing::{Sink, Source};
@@ -22,8 +22,8 @@ pub(crate) struct World(Mutex<State>);
 pub(super) struct Halted {
     pub(super) step: Step,
     pub(super) depends: bool,
-    /// Hash of the warp's state, for a step that only loads: a warp that returns to it has made no
-    /// progress.
+    /// Hash of the warp's state, for a step that only loads: a warp that returns to the same state has
+    /// made no progress.
     pub(super) idle: Option<u64>,
     pub(super) strong: bool,
 }
@@ -31,9 +31,9 @@ pub(super) struct Halted {
 /// The loads of a warp since its last step that was not a load.
 #[derive(Debug, Default)]
 pub(super) struct Spin {
-    /// Each state that it has stopped in, with the number of messages written by then.
+    /// Hash of each state in which the warp stopped, and the number of writes executed by then.
     seen: HashMap<u64, u64>,
-    /// Cells that it has loaded from; `true` if by a strong load.
+    /// Loaded cells; `true` after a strong load.
     cells: BTreeMap<u64, bool>,
 }
 
@@ -61,10 +61,10 @@ pub(super) struct Taken {
 pub(super) struct State {
     pub(super) memory: WeakMemory,
     pub(super) trail: Trail,
-    /// Cells that several warps use and at least one writes: only steps on these are ordered. They are
-    /// discovered during execution; when the set grows, earlier executions do not count.
+    /// Cells of 8 bytes that several warps use and at least one writes. Only the order of steps on them
+    /// is explored. The set grows during executions, and the exploration starts over when it does.
     shared: BTreeSet<u64>,
-    /// The only warp that has used each cell, `None` after a second one; and whether one has written it.
+    /// For each cell, the warp that has used it, or `None` for several; and whether it has been written.
     used: HashMap<u64, (Option<usize>, bool)>,
     pub(super) grown: bool,
     pub(super) trouble: Option<String>,
@@ -72,7 +72,7 @@ pub(super) struct State {
     pub(super) permit: Option<usize>,
     pub(super) halted: Vec<Option<Halted>>,
     pub(super) spins: Vec<Spin>,
-    /// Warps that have let the next launch start (`griddepcontrol.launch_dependents`).
+    /// Warps that executed `griddepcontrol.launch_dependents`.
     pub(super) triggered: Vec<bool>,
     arrived: HashMap<(usize, u32), Vec<usize>>,
     pub(super) taken: Vec<Taken>,
@@ -91,7 +91,7 @@ impl World {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the exploration, because it does not support something.
+    /// Ends the exploration, because the kernel uses something unsupported.
     pub(super) fn refuse(&self, why: &str) {
         self.state().trouble.get_or_insert_with(|| why.to_owned());
     }
@@ -102,7 +102,7 @@ impl World {
         for_each_lane(mask, |lane| state.memory.fence(first + lane, order, sc));
     }
 
-    /// Executes `griddepcontrol`. The explorer handles what a wait makes visible.
+    /// Executes `griddepcontrol`. The explorer applies the memory effects of a wait.
     pub(super) fn depend(&self, warp: u32, wait: bool) {
         let mut state = self.state();
         let warp = state.block.start + warp as usize;
@@ -112,12 +112,11 @@ impl World {
     pub(super) fn meet(&self, warp: u32, mask: u32) {
         let mut state = self.state();
         let first = threads(state.block.start + warp as usize).start;
-        let lanes =
-            || (0..LANES).filter(move |lane| mask >> lane & 1 == 1).map(move |lane| first + lane);
+        let lanes = || lanes_of(mask).map(move |lane| first + lane);
         state.memory.pass(lanes(), lanes());
     }
 
-    /// Records a warp's arrival at a block barrier; if `opened`, joins the views of all that arrived.
+    /// Records a warp's arrival at a block barrier; if `opened`, joins the memory views of all arrivals.
     pub(super) fn barrier(&self, id: u32, warp: usize, opened: bool) {
         let mut state = self.state();
         let state = &mut *state;
@@ -154,16 +153,16 @@ impl State {
         }
     }
 
-    /// Returns whether a stopped warp may go on. One that would only repeat its loads must wait for a
-    /// message.
+    /// Returns whether a stopped warp may continue. A warp that would only repeat its loads must wait
+    /// for a new write to a loaded cell.
     pub(super) fn may_step(&self, warp: usize, halted: &Halted) -> bool {
         let Spin { seen, cells } = &self.spins[warp];
         let visited = halted.idle.and_then(|idle| seen.get(&idle));
         visited.is_none_or(|&number| self.memory.written_since(cells.keys().copied(), number))
     }
 
-    /// Returns whether a spinning warp might end if its strong loads saw the newest values, as they must
-    /// at some time.
+    /// Returns whether a spinning warp might leave its loop if its strong loads read the newest values,
+    /// as they eventually must.
     pub(super) fn may_see_more(&self, warp: usize) -> bool {
         let mut cells = self.spins[warp].cells.iter();
         cells.any(|(&cell, &strong)| strong && self.memory.lags(cell, threads(warp)))
@@ -186,10 +185,9 @@ impl State {
 }
 
 impl Warp {
-    /// Returns whether the warp must stop before an instruction until its step is permitted.
     pub(super) fn halts(&self, world: &World, launch: &Launched<'_>, inst: &Inst, mask: u32) -> bool {
-        let (loads, depends) =
-            (matches!(inst.op, Op::Load(_)), matches!(inst.op, Op::GridDependency { .. }));
+        let effect = inst.op.effect();
+        let depends = effect == Effect::Depend;
         let Some(step) = self.coming_step(launch, inst, mask) else { return false };
         let mut state = world.state();
         let warp = state.block.start + self.index as usize;
@@ -199,10 +197,10 @@ impl Warp {
             state.taken.push(Taken { warp, pc: self.pc, values: Vec::new() });
             return false;
         }
-        let idle = loads.then(|| self.hashed(&state.memory, warp));
+        let idle = matches!(effect, Effect::Read(_)).then(|| self.hashed(&state.memory, warp));
         let shared = step.cells.iter().any(|cell| state.shared.contains(cell));
-        let strong = match inst.op {
-            Op::Load(index) => launch.entry.program.accesses[index as usize].order.strong,
+        let strong = match effect {
+            Effect::Read(index) => launch.entry.program.accesses[index as usize].order.strong,
             _ => true,
         };
         let halted = Halted { step, depends, idle, strong };
@@ -215,7 +213,7 @@ impl Warp {
         false
     }
 
-    /// Hashes everything that decides what the warp does next.
+    /// Hashes all state that determines the warp's further execution.
     fn hashed(&self, memory: &WeakMemory, warp: usize) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.pc, self.active, self.exited, &self.stack, &self.others).hash(&mut hasher);
@@ -225,16 +223,14 @@ impl Warp {
         hasher.finish()
     }
 
-    /// Returns the step of an instruction that other blocks may observe, if it is one.
+    /// Returns an instruction's step, if other blocks may observe it.
     fn coming_step(&self, launch: &Launched<'_>, inst: &Inst, mask: u32) -> Option<Step> {
-        let (index, writes) = match inst.op {
-            Op::Load(index) => (index, false),
-            Op::Store(index) | Op::Atomic(index) => (index, true),
-            Op::Fence { sc, .. } if sc && mask != 0 => {
-                return Some(Step { cells: Vec::new(), writes: false, fence: true });
-            }
-            Op::GridDependency { wait: true } if mask != 0 => {
-                return Some(Step { cells: Vec::new(), writes: false, fence: false });
+        let (index, writes) = match inst.op.effect() {
+            Effect::Read(index) => (index, false),
+            Effect::Write(index) => (index, true),
+            effect @ (Effect::Fence | Effect::Depend) if mask != 0 => {
+                let fence = effect == Effect::Fence;
+                return Some(Step { cells: Vec::new(), writes: false, fence });
             }
             _ => return None,
         };
@@ -258,7 +254,7 @@ impl Warp {
     }
 }
 
-/// Global memory of an exploration, as an access of a warp sees it.
+/// Global memory of an exploration, for one access of a warp.
 pub(super) struct Weak<'w> {
     pub(super) world: &'w World,
     pub(super) launch: &'w Launched<'w>,
@@ -320,8 +316,8 @@ impl<'w> Source for Weak<'w> {
 }
 
 impl<'w> Weak<'w> {
-    /// Writes a value (`Ok`), or a change of the value read (`Err`); returns the value read, or 0 for a
-    /// plain write.
+    /// Writes a value (`Ok`), or a function of the value read (`Err`). Returns the value read, or 0 for
+    /// a plain write.
     fn replace(
         &self,
         spot: Spot<'w>,

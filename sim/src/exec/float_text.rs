@@ -36,7 +36,6 @@ impl How {
     }
 }
 
-/// Splits a conversion into its flags, and the width and precision after them.
 pub(super) fn flags(how: &str) -> (&str, &str) {
     let behind = how.trim_start_matches(['-', '+', ' ', '#', '0']);
     how.split_at(how.len() - behind.len())
@@ -82,8 +81,8 @@ fn with_exponent(magnitude: f64, precision: usize, alternate: bool) -> String {
     format!("{digits}{point}e{sign}{:02}", exponent.abs())
 }
 
-/// Formats by `%g`: fixed or with an exponent, depending on the exponent; without trailing zeros unless
-/// `alternate` is set.
+/// Formats by `%g`: fixed or with an exponent, depending on the exponent's value; without trailing zeros
+/// unless `alternate` is set.
 fn shortest(magnitude: f64, precision: usize, alternate: bool) -> String {
     let (_, exponent) = in_digits(magnitude, precision - 1);
     let is_fixed = usize::try_from(exponent).map_or(exponent >= -4, |exponent| exponent < precision);
@@ -103,7 +102,7 @@ fn shortest(magnitude: f64, precision: usize, alternate: bool) -> String {
     format!("{digits}{exponent}")
 }
 
-/// Returns the digits, with the point after the first one, and the exponent.
+/// Returns the digits, with the point after the first one, and the decimal exponent.
 fn in_digits(magnitude: f64, precision: usize) -> (String, i32) {
     let text = format!("{magnitude:.precision$e}");
     let (digits, exponent) = text.split_once('e').expect("Rust writes an exponent");
@@ -114,7 +113,7 @@ fn in_digits(magnitude: f64, precision: usize) -> (String, i32) {
 mod tests {
     use super::*;
 
-    /// The expected texts are those of glibc.
+    /// The expected texts are the output of glibc.
     #[test]
     fn floats_are_written_as_c_does() {
         for (how, letter, value, expected) in [

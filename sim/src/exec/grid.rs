@@ -1,5 +1,5 @@
-//! Grid execution: clusters of blocks spread over host threads, and preempted ones resumed. Without
-//! clusters, each block is a cluster of its own.
+//! Grid execution: distributes clusters over host threads and resumes preempted ones. Without clusters,
+//! each block is a cluster of its own.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -13,7 +13,6 @@ use super::cluster::{Cluster, Progress};
 use super::guided::Guide;
 use super::{Launched, Probe};
 
-/// Memory limit for the blocks of a launch, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) in_use: u64,
@@ -64,10 +63,10 @@ pub(crate) fn run<P: Probe>(
     }
 }
 
-/// Returns whether the calling process used a pool first: children created by `fork` have none of its
-/// threads.
+/// Returns whether the current process is the first to use a thread pool. A child created by `fork` has
+/// none of the pool's threads.
 pub(crate) fn has_threads() -> bool {
-    /// The process that used a pool first, or 0.
+    /// Id of the process that used a pool first, or 0.
     static PROCESS: AtomicU32 = AtomicU32::new(0);
     let here = std::process::id();
     let first = PROCESS.compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed);
@@ -85,7 +84,6 @@ struct Grid<'l, P> {
 }
 
 struct Schedule {
-    /// Clusters below this index have started.
     next: u64,
     total: u64,
     suspended: VecDeque<Cluster>,
@@ -95,7 +93,6 @@ struct Schedule {
     made: u64,
     capacity: u64,
     window: u64,
-    /// Clusters resumed since one last finished.
     resumed: u64,
     stats: Stats,
 }
@@ -121,10 +118,10 @@ impl Schedule {
         }
     }
 
-    /// Returns a new cluster while few are live, else the one that has waited longest.
+    /// Returns a new cluster while few are live, else the one suspended longest.
     ///
-    /// Clusters that wait for others finish only after those have run, so the number of live clusters
-    /// may double whenever all of them have had turns and none has finished.
+    /// Suspended clusters may wait for clusters that have not started, so the limit on live clusters
+    /// doubles after each live cluster has had about two turns and none has finished.
     fn take(&mut self, guide: Option<&Guide>) -> Option<Work> {
         let room = self.made < self.capacity || !self.spare.is_empty();
         let wanted = self.live < self.window || self.suspended.is_empty();
@@ -221,9 +218,8 @@ impl<P: Probe> Grid<'_, P> {
         }
     }
 
-    /// Returns the warp instructions that a cluster may execute now. Clusters that run at the same time
-    /// see the same number, so the limit is exact with one thread; otherwise one turn of each other
-    /// thread may exceed it.
+    /// Returns the warp instructions that a cluster may execute now. Concurrent clusters get the same
+    /// number: the limit is exact with one thread, and each further thread may exceed it by one turn.
     fn reserve(&self) -> u64 {
         self.steps.load(Ordering::Relaxed)
     }

@@ -1,5 +1,5 @@
-//! Launches whose thread order a seed chooses, which exposes what lock step and long turns hide: lanes
-//! diverge before accesses that others may see, and warps have short turns in any order, as have blocks.
+//! Launches in a seeded thread order, which exposes bugs that lock step and long turns hide: lanes
+//! diverge before accesses that others may see, and warps and blocks have short turns in any order.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,17 +8,18 @@ use std::sync::{Mutex, PoisonError};
 use crate::memory::Space;
 use crate::module::InstructionInfo;
 use crate::observe::{BlockInfo, Erased, Event};
-use crate::program::{Inst, Op, Program};
+use crate::program::{Effect, Inst, Program};
 
-use super::strand::Wait;
+use super::divergent_path::Wait;
+use super::execute::Before;
 use super::warp::Warp;
-use super::{On, Probe, ProbeState};
+use super::{Launched, On, Probe, ProbeState};
 
 const MOST_FUEL: u64 = 64;
-/// Maximum strands of a warp: each takes a turn of its own.
+/// Maximum divergent paths of a warp; each path takes its own turns.
 const MOST_STRANDS: usize = 16;
 
-/// A source of choices. They are reproducible on one host thread, on which such launches run.
+/// A source of choices. Guided launches run on one host thread, so the choices are reproducible.
 #[derive(Debug)]
 pub(crate) struct Guide {
     state: AtomicU64,
@@ -47,12 +48,10 @@ impl Guide {
         self.below(many) == 0
     }
 
-    /// Returns the instructions of the next turn, at most `quantum`.
     pub(super) fn fuel(&self, quantum: u32) -> u32 {
         quantum.min(1 + self.below(MOST_FUEL) as u32)
     }
 
-    /// Returns a permutation of the numbers below `count`.
     pub(super) fn shuffled(&self, count: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
         for last in (1..count).rev() {
@@ -61,8 +60,8 @@ impl Guide {
         order
     }
 
-    /// Returns the place of a number below `total` in a permutation that depends on the seed and `total`
-    /// only.
+    /// Returns the position of a number below `total` in a permutation that depends only on the seed and
+    /// `total`.
     pub(super) fn place(&self, number: u64, total: u64) -> u64 {
         let (own, total) = (Self::new(self.seed ^ total), u128::from(total));
         let gcd = |mut a: u128, mut b: u128| {
@@ -81,7 +80,7 @@ impl Guide {
     }
 }
 
-/// A probe that guides a launch, passes events on, or records executed instructions.
+/// A probe that chooses the order of threads, passes events on, or records executed instructions.
 pub(crate) struct Guided<'o> {
     guide: Option<Guide>,
     observer: Option<On<'o>>,
@@ -107,6 +106,13 @@ impl<'o> Guided<'o> {
 impl Probe for Guided<'_> {
     const ENABLED: bool = true;
 
+    fn before(&self, warp: &mut Warp, launch: &Launched<'_>, inst: &Inst, _: u32) -> Before {
+        match &self.guide {
+            Some(guide) if warp.wanders(guide, &launch.entry.program, inst) => Before::Switched,
+            _ => Before::Execute,
+        }
+    }
+
     fn guide(&self) -> Option<&Guide> {
         self.guide.as_ref()
     }
@@ -115,7 +121,7 @@ impl Probe for Guided<'_> {
         self.observer.as_ref().is_none_or(|observer| observer.ignores(instruction))
     }
 
-    fn hears_all(&self) -> bool {
+    fn reports_all(&self) -> bool {
         self.visited.is_some()
     }
 
@@ -158,7 +164,7 @@ impl Probe for Guided<'_> {
 }
 
 impl Warp {
-    /// Lets lanes diverge before an access that others may see, or lets other strands go first. Returns
+    /// Lets lanes diverge before an access that others may see, or runs another path first. Returns
     /// whether the running lanes have changed.
     #[cold]
     pub(super) fn wanders(&mut self, guide: &Guide, program: &Program, inst: &Inst) -> bool {
@@ -170,7 +176,7 @@ impl Warp {
             self.unite();
         }
         let apart = self.active & guide.next() as u32;
-        if self.strands() < MOST_STRANDS && apart != 0 && apart != self.active && guide.one_in(2) {
+        if self.paths() < MOST_STRANDS && apart != 0 && apart != self.active && guide.one_in(2) {
             self.set_aside(apart, Wait::Nothing);
         }
         if guide.one_in(3) {
@@ -180,9 +186,8 @@ impl Warp {
     }
 }
 
-/// Returns whether other threads may see the access of an instruction, or the instruction theirs.
 fn is_seen(program: &Program, inst: &Inst) -> bool {
-    let (Op::Load(access) | Op::Store(access) | Op::Atomic(access)) = inst.op else { return false };
+    let (Effect::Read(access) | Effect::Write(access)) = inst.op.effect() else { return false };
     let space = program.accesses[access as usize].at.space;
     matches!(space, Space::Global | Space::Shared | Space::Generic)
 }
@@ -192,7 +197,7 @@ mod tests {
     use super::Guide;
 
     #[test]
-    fn orders_have_each_number_once() {
+    fn orders_are_permutations() {
         for seed in 0..20 {
             let guide = Guide::new(seed);
             for total in [1, 2, 7, 30, 1000] {

@@ -1,4 +1,4 @@
-//! Matrix operations of a warp.
+//! Matrix instructions: `mma`, `wmma`, `movmatrix`, `ldmatrix` and `stmatrix`.
 
 use crate::ast::Type;
 use crate::error::FaultKind;
@@ -11,26 +11,26 @@ use crate::program::{
     Strength,
 };
 
-use super::strand::{Wait, Whole};
+use super::divergent_path::{Wait, Whole};
 use super::warp::{Next, Warp};
-use super::{Outcome, Probe, Scene, trouble};
+use super::{ExecContext, Outcome, Probe, trouble};
 
 const ROW_BYTES: u64 = 16;
 
 impl Warp {
     pub(super) fn matrix<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         index: u32,
         mask: u32,
     ) -> Outcome<Next> {
         if mask == 0 {
             if P::ENABLED {
-                self.tell(scene, mask, Detail::None);
+                self.report(context, mask, Detail::None);
             }
-            return Ok(Next::Told);
+            return Ok(Next::Reported);
         }
-        let (lane, program) = (mask.trailing_zeros(), &scene.launch.entry.program);
+        let (lane, program) = (mask.trailing_zeros(), &context.launch.entry.program);
         if self.exited != 0 {
             let kind = FaultKind::MemberExited { mask: FULL, exited: self.exited, active: mask };
             return trouble(kind, lane);
@@ -50,18 +50,18 @@ impl Warp {
                 self.regs.words[usize::from(d)] = transposed;
             }
             MatrixOp::Move(moved) => {
-                self.move_matrix(scene, moved)?;
+                self.move_matrix(context, moved)?;
                 self.pass();
                 return Ok(Next::Placed);
             }
             MatrixOp::Rows(moved) => {
-                self.move_rows(scene, moved)?;
+                self.move_rows(context, moved)?;
                 self.pass();
                 return Ok(Next::Placed);
             }
         }
         if P::ENABLED {
-            scene.tell((self.pc, self.index, FULL, FULL), Detail::None);
+            context.report((self.pc, self.index, FULL, FULL), Detail::None);
         }
         self.pass();
         Ok(Next::Placed)
@@ -96,8 +96,8 @@ impl Warp {
         self.put(d, |at| matrix::rounded(element, sums[at]));
     }
 
-    /// Visits each element of a matrix with its row, lane and index in the register file, and its index
-    /// among all elements.
+    /// Calls `visit` with each element's register, lane, index within the register, and index among all
+    /// elements.
     fn each(held: &Held, mut visit: impl FnMut(u16, usize, u32, usize)) {
         let fragment = &held.fragment;
         let (columns, size) = (fragment.columns(), fragment.rows() * fragment.columns());
@@ -155,13 +155,17 @@ impl Warp {
         });
     }
 
-    /// Executes `wmma.load` and `wmma.store`: whole registers where their elements are adjacent in
+    /// Executes `wmma.load` or `wmma.store`: whole registers where their elements are adjacent in
     /// memory, else single elements.
-    fn move_matrix<P: Probe>(&mut self, scene: &mut Scene<'_, P>, moved: &MatrixMove) -> Outcome<()> {
+    fn move_matrix<P: Probe>(
+        &mut self,
+        context: &mut ExecContext<'_, P>,
+        moved: &MatrixMove,
+    ) -> Outcome<()> {
         let MatrixMove { held, at, load, row_major, stride, scratch } = moved;
         let Held { fragment, rows } = held;
-        self.explorable(scene, at);
-        // The address registers may be among those that are loaded.
+        self.explorable(context, at);
+        // The load may overwrite the address registers.
         let starts = self.addresses(at);
         let strides: Row = match stride {
             Some(row) => self.regs.words[usize::from(*row)],
@@ -191,7 +195,7 @@ impl Warp {
                     self.regs.words[usize::from(*scratch)] = word.map(|word| word >> shift);
                 }
                 let access = access(at, ty, slot);
-                self.access_part(scene, &access, &mut addresses, *load, &mut part)?;
+                self.access_part(context, &access, &mut addresses, *load, &mut part)?;
                 if !whole && *load {
                     let parts = self.regs.words[usize::from(*scratch)];
                     let word = &mut self.regs.words[usize::from(row)];
@@ -204,9 +208,13 @@ impl Warp {
         Ok(())
     }
 
-    fn move_rows<P: Probe>(&mut self, scene: &mut Scene<'_, P>, moved: &RowsMove) -> Outcome<()> {
+    fn move_rows<P: Probe>(
+        &mut self,
+        context: &mut ExecContext<'_, P>,
+        moved: &RowsMove,
+    ) -> Outcome<()> {
         let RowsMove { registers, at, load, transposed: across, scratch } = moved;
-        self.explorable(scene, at);
+        self.explorable(context, at);
         let starts = self.addresses(at);
         let given = &starts[..8 * registers.len()];
         if let Some(lane) = given.iter().position(|start| !start.is_multiple_of(ROW_BYTES)) {
@@ -225,7 +233,7 @@ impl Warp {
                 self.regs.words[usize::from(held)] = turned;
             }
             let access = access(at, Type::B32, Slot::Word(held));
-            self.access_part(scene, &access, &mut addresses, *load, &mut part)?;
+            self.access_part(context, &access, &mut addresses, *load, &mut part)?;
             if *across && *load {
                 self.regs.words[usize::from(row)] = transposed(&self.regs.words[usize::from(row)]);
             }
@@ -233,26 +241,26 @@ impl Warp {
         Ok(())
     }
 
-    /// Carries out an access of all lanes, one of several of the instruction.
+    /// Executes one of an instruction's accesses, for all lanes; its events are numbered from `part`.
     fn access_part<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         access: &Access,
         addresses: &mut Row64,
         load: bool,
         part: &mut u32,
     ) -> Outcome<()> {
         let kind = if load { AccessKind::Load } else { AccessKind::Store };
-        self.by_space_from(scene, access, FULL, addresses, kind, part)
+        self.by_space_from(context, access, FULL, addresses, kind, part)
     }
 
-    /// Ends an exploration, which does not support matrix accesses to memory between blocks.
-    fn explorable<P: Probe>(&self, scene: &Scene<'_, P>, at: &Place) {
+    /// Ends an exploration if a matrix access is outside shared memory, because that is not supported.
+    fn explorable<P: Probe>(&self, context: &ExecContext<'_, P>, at: &Place) {
         if at.space != Space::Shared
-            && let Some(world) = scene.probe.exploration()
+            && let Some(world) = context.probe.exploration()
         {
             world.refuse(
-                "the kernel moves matrices to or from global memory, which explorations do not follow",
+                "the kernel moves matrices to or from global memory, which explorations do not support",
             );
         }
     }
@@ -277,7 +285,7 @@ fn elements(fragment: &Fragment) -> usize {
     (fragment.registers() * fragment.element.packed()) as usize * LANES
 }
 
-/// Transposes a matrix of 8 × 8 halves; each lane holds two adjacent ones of a row.
+/// Transposes a matrix of 8 × 8 halves; each lane holds two adjacent halves of a row.
 fn transposed(words: &Row) -> Row {
     let half = |row: usize, column: usize| words[4 * row + column / 2] >> (16 * (column % 2)) & 0xffff;
     std::array::from_fn(|lane| {

@@ -1,4 +1,4 @@
-//! The state of an mbarrier, in 64 bits of shared memory.
+//! State of an mbarrier, in 64 bits of shared memory.
 
 use crate::error::MbarrierProblem;
 
@@ -6,7 +6,7 @@ use crate::error::MbarrierProblem;
 pub(super) const MOST: i64 = (1 << 20) - 1;
 const COUNTS: &str = "1 to 1048575";
 
-/// Upper two bits of each mbarrier, which a word in shared memory seldom has by chance.
+/// Value of the upper two bits; another value shows that the mbarrier was overwritten.
 const TAG: u64 = 0b10 << 62;
 const PHASE: u32 = 61;
 const TRANSACTIONS: u32 = 40;
@@ -16,10 +16,9 @@ const TRANSACTION: u64 = 0x1f_ffff;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mbarrier {
-    /// Arrivals that the phase still waits for.
     pub(super) pending: u32,
     expected: u32,
-    /// Bytes announced and not yet transferred.
+    /// Announced bytes not yet transferred; negative if transfers precede their announcement.
     pub(super) transactions: i32,
     pub(super) phase: bool,
 }
@@ -32,8 +31,8 @@ impl Mbarrier {
         Ok(Self { pending: expected, expected, transactions: 0, phase: false })
     }
 
-    /// Returns the object in memory, which is also the state that an arrival returns; its low 20 bits
-    /// are the pending count, as `mbarrier.pending_count` expects.
+    /// Returns the 64-bit object in memory, which is also the state that an arrival returns; its low 20
+    /// bits are the pending count, as `mbarrier.pending_count` expects.
     pub(super) fn pack(self) -> u64 {
         u64::from(self.pending)
             | u64::from(self.expected) << EXPECTED
@@ -57,12 +56,13 @@ impl Mbarrier {
         })
     }
 
-    /// Returns whether the phase of a parity is complete, that is, not the current one.
+    /// Returns whether the phase with this parity is complete, that is, not the current phase.
     pub(super) fn is_over(self, parity: bool) -> bool {
         self.phase != parity
     }
 
-    /// Arrives `count` times; with `drop`, later phases expect that many fewer.
+    /// Arrives `count` times; with `drop`, later phases expect `count` fewer. Fails if this completes
+    /// the phase and `completes` is not set (`.noComplete`).
     pub(super) fn arrive(&mut self, count: u32, drop: bool, completes: bool) -> Changed {
         let arrivals = in_range(count)?;
         if arrivals > self.pending || drop && arrivals > self.expected {
@@ -87,7 +87,7 @@ impl Mbarrier {
         Ok(())
     }
 
-    /// Announces bytes, or subtracts transferred bytes if negative.
+    /// Adds announced bytes, or subtracts transferred bytes if `bytes` is negative.
     pub(super) fn transact(&mut self, bytes: i64) -> Changed {
         let count = i64::from(self.transactions) + bytes;
         if !(-MOST..=MOST).contains(&count) {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_may_come_before_they_are_announced() {
+    fn complete_tx_may_precede_expect_tx() {
         let mut barrier = made(1);
         barrier.transact(-16).expect("in range");
         barrier.transact(16).expect("in range");
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_object_survives_its_packing() {
+    fn pack_and_unpack_round_trip() {
         for transactions in [0, 1, -1, MOST as i32, -MOST as i32] {
             for phase in [false, true] {
                 let barrier = Mbarrier { pending: 5, expected: MOST as u32, transactions, phase };

@@ -1,4 +1,4 @@
-//! Loads and stores of a warp, by the memory that each lane accesses.
+//! Loads and stores of a warp, split by the memory that each lane accesses.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -13,10 +13,10 @@ use crate::program::{Access, Base, LANES, Place, Slot, Strength};
 use super::backing::{Bytes, Global, Lanes, Sink, Source};
 use super::explored::Weak;
 use super::warp::Warp;
-use super::{Outcome, Probe, Scene, trouble};
+use super::{ExecContext, Outcome, Probe, trouble};
 
-/// Returns the lanes of `rest` that access the same memory as the first of them, its space, and its
-/// owner's rank if the addresses name one. Makes their addresses relative to that memory.
+/// Returns the lanes of `rest` that access the same memory as its first lane, that memory's space, and
+/// the rank of its block if addresses contain one. Makes the addresses relative to that memory.
 fn nearest_memory(space: Space, rest: u32, addresses: &mut Row64) -> (u32, Space, Option<u64>) {
     let generic = space == Space::Generic;
     if !generic && space != Space::Shared {
@@ -62,7 +62,8 @@ fn addresses(regs: &Regs, place: &Place) -> Row64 {
     addresses
 }
 
-/// Returns the space of generic addresses and its window, if all are in one space of the block itself.
+/// Returns the space of generic addresses and the generic address at which it starts, if all are global,
+/// or all are in the block's own shared memory.
 #[multiversion(
     targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
     dispatcher = "direct"
@@ -106,8 +107,8 @@ impl Warp {
         addresses(&self.regs, place)
     }
 
-    /// Returns the memory of the block itself that all lanes of a full warp access, if they do, and the
-    /// start of its window.
+    /// Returns the space that all lanes of a full warp access, and the generic address at which it
+    /// starts; `None` for local memory, other blocks' shared memory and mixed spaces.
     #[inline]
     fn own_space(&self, place: &Place) -> Option<(Space, u64)> {
         match (place.space, place.base) {
@@ -121,27 +122,27 @@ impl Warp {
         }
     }
 
-    /// Carries out a load or store of a full warp at once, if the lanes' addresses and elements allow
-    /// it; returns its space and the spacing of the addresses.
+    /// Executes a load or store of a full warp at once, if the lanes' addresses and elements allow it.
+    /// Returns the accessed space and the spacing of the addresses.
     #[inline]
     fn all_at_once<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         access: &Access,
         kind: AccessKind,
     ) -> Option<(Space, Spacing)> {
-        if scene.probe.exploration().is_some() {
+        if context.probe.exploration().is_some() {
             return None;
         }
         let (space, window) = self.own_space(&access.at)?;
         let offset = (access.at.offset as u64).wrapping_sub(window);
-        let (regs, launch, moves) = (&mut self.regs, scene.launch, &scene.launch.moves);
-        let global = Global { view: &launch.view, hint: &mut scene.arena.hint };
+        let (regs, launch, moves) = (&mut self.regs, context.launch, &context.launch.moves);
+        let global = Global { view: &launch.view, hint: &mut context.hint };
         let spacing = match (space, kind) {
             (Space::Shared, AccessKind::Load) => {
-                (moves.read_bytes)(regs, &scene.arena.shared, access, offset)
+                (moves.read_bytes)(regs, &context.own().shared, access, offset)
             }
-            (Space::Shared, _) => (moves.write_bytes)(regs, &mut scene.arena.shared, access, offset),
+            (Space::Shared, _) => (moves.write_bytes)(regs, &mut context.own().shared, access, offset),
             (Space::Global, AccessKind::Load) => (moves.read_global)(regs, global, access, offset),
             (Space::Global, _) => (moves.write_global)(regs, global, access, offset),
             (Space::Param, AccessKind::Load) => (moves.read_bytes)(regs, launch.params, access, offset),
@@ -156,44 +157,44 @@ impl Warp {
     #[inline]
     pub(super) fn access<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         access: &Access,
         mask: u32,
         kind: AccessKind,
     ) -> Outcome<()> {
         if !P::ENABLED {
-            if mask == FULL && self.all_at_once(scene, access, kind).is_some() {
+            if mask == FULL && self.all_at_once(context, access, kind).is_some() {
                 return Ok(());
             }
             let mut addresses = self.addresses(&access.at);
-            return self.by_space(scene, access, mask, &mut addresses, kind);
+            return self.by_space(context, access, mask, &mut addresses, kind);
         }
         // A load may overwrite its address registers.
         let mut addresses = self.addresses(&access.at);
         if mask == FULL
-            && let Some((space, spacing)) = self.all_at_once(scene, access, kind)
+            && let Some((space, spacing)) = self.all_at_once(context, access, kind)
         {
             if access.at.space == Space::Generic {
                 addresses = addresses.map(|address| address - window(space));
             }
-            let owner = scene.arena.rank;
+            let owner = context.rank;
             let all = (mask, mask, 0);
-            self.tell_access(scene, access, all, (space, owner), (&addresses, Some(spacing)), kind);
+            self.tell_access(context, access, all, (space, owner), (&addresses, Some(spacing)), kind);
             return Ok(());
         }
-        self.by_space(scene, access, mask, &mut addresses, kind)
+        self.by_space(context, access, mask, &mut addresses, kind)
     }
 
     pub(super) fn load<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         access: &Access,
         mask: u32,
     ) -> Outcome<()> {
         if access.strength != Strength::Weak {
-            scene.turn.poll();
+            self.turn.poll();
         }
-        self.access(scene, access, mask, AccessKind::Load)?;
+        self.access(context, access, mask, AccessKind::Load)?;
         if access.strength == Strength::Acquire {
             fence(Ordering::Acquire);
         }
@@ -202,21 +203,21 @@ impl Warp {
 
     pub(super) fn store<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         access: &Access,
         mask: u32,
     ) -> Outcome<()> {
         if access.strength == Strength::Release {
             fence(Ordering::Release);
         }
-        self.access(scene, access, mask, AccessKind::Store)
+        self.access(context, access, mask, AccessKind::Store)
     }
 
-    /// Gives the observer the event of an access, or of a part of one: the lanes that execute it, those
-    /// of the part, and its number.
+    /// Reports an access, or a part of one: `mask` has the executing lanes of the instruction, `lanes`
+    /// those of the part, and `part` is the part's number.
     fn tell_access<P: Probe>(
         &self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         access: &Access,
         (mask, lanes, part): (u32, u32, u32),
         (space, owner): (Space, u32),
@@ -235,34 +236,34 @@ impl Warp {
             known: spacing,
         });
         let active = self.active | mask;
-        scene.tell_part((self.pc, self.index, active, mask), part, detail);
+        context.report_part((self.pc, self.index, active, mask), part, detail);
     }
 
-    /// Carries out an access in its state space: a generic one in each space, and one of a cluster's
-    /// shared memory in each block, that its addresses are in.
+    /// Executes an access, split by space for generic addresses, and by block for the shared memory of a
+    /// cluster.
     pub(super) fn by_space<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         access: &Access,
         mask: u32,
         addresses: &mut Row64,
         kind: AccessKind,
     ) -> Outcome<()> {
-        self.by_space_from(scene, access, mask, addresses, kind, &mut 0)
+        self.by_space_from(context, access, mask, addresses, kind, &mut 0)
     }
 
-    /// As [`by_space`](Self::by_space), for one of several accesses of an instruction: its events are
-    /// numbered from `part`, which is advanced past them.
+    /// Executes one of several accesses of an instruction, like [`by_space`](Self::by_space). Its events
+    /// are numbered from `part`, which is advanced past them.
     pub(super) fn by_space_from<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         access: &Access,
         mask: u32,
         addresses: &mut Row64,
         kind: AccessKind,
         part: &mut u32,
     ) -> Outcome<()> {
-        let own = u64::from(scene.arena.rank);
+        let own = u64::from(context.rank);
         let (mut rest, mut space, mut rank) = (mask, access.at.space, own);
         loop {
             let mut lanes = rest;
@@ -272,13 +273,13 @@ impl Warp {
                 rank = named.unwrap_or(own);
             }
             if lanes != 0 && rank != own {
-                self.remote(scene, access, lanes, addresses, kind, rank)?;
+                self.remote(context, access, lanes, addresses, kind, rank)?;
             } else if lanes != 0 {
-                self.within(scene, access, lanes, addresses, kind, space)?;
+                self.within(context, access, lanes, addresses, kind, space)?;
             }
             if P::ENABLED {
                 let (of, owner) = ((mask, lanes, *part), (space, rank as u32));
-                self.tell_access(scene, access, of, owner, (addresses, None), kind);
+                self.tell_access(context, access, of, owner, (addresses, None), kind);
                 *part += 1;
             }
             rest &= !lanes;
@@ -291,7 +292,7 @@ impl Warp {
     #[cold]
     fn remote<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         access: &Access,
         lanes: u32,
         addresses: &Row64,
@@ -299,33 +300,38 @@ impl Warp {
         rank: u64,
     ) -> Outcome<()> {
         let lane = lanes.trailing_zeros();
-        let member = scene.common.member(rank, addresses[lane as usize], name(kind), lane)?;
+        let member = context.common.member(rank, addresses[lane as usize], name(kind), lane)?;
         self.transfer(&mut Bytes(&mut member.shared), access, lanes, addresses, kind, Space::Shared)
     }
 
     fn within<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         access: &Access,
         lanes: u32,
         addresses: &Row64,
         kind: AccessKind,
         space: Space,
     ) -> Outcome<()> {
-        let launch = scene.launch;
+        let launch = context.launch;
         match (space, kind) {
             (Space::Global | Space::Generic, _) => {
-                if let Some(world) = scene.probe.exploration() {
-                    let hint = &mut scene.arena.hint;
+                if let Some(world) = context.probe.exploration() {
+                    let hint = &mut context.hint;
                     let mut weak = Weak { world, launch, hint, warp: self.index, order: access.order };
                     return self.transfer(&mut weak, access, lanes, addresses, kind, Space::Global);
                 }
-                let mut global = Global { view: &launch.view, hint: &mut scene.arena.hint };
+                let mut global = Global { view: &launch.view, hint: &mut context.hint };
                 self.transfer(&mut global, access, lanes, addresses, kind, Space::Global)
             }
-            (Space::Shared, _) => {
-                self.transfer(&mut Bytes(&mut scene.arena.shared), access, lanes, addresses, kind, space)
-            }
+            (Space::Shared, _) => self.transfer(
+                &mut Bytes(&mut context.own().shared),
+                access,
+                lanes,
+                addresses,
+                kind,
+                space,
+            ),
             (Space::Local, _) => {
                 let bytes = self.local_bytes;
                 let mut memory = std::mem::take(&mut self.local);

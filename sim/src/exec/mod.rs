@@ -1,4 +1,4 @@
-//! The executor: warps in lock step, blocks, the grid.
+//! The executor: grids, clusters, blocks, and warps in lock step.
 
 mod arrival;
 mod asynchronous;
@@ -12,13 +12,16 @@ mod condition;
 mod control;
 mod copy;
 mod device_heap;
+mod divergent_path;
 mod endless;
+mod execute;
 mod explore;
 mod explored;
 mod flight;
 mod float_text;
 mod grid;
 mod guided;
+mod lockstep;
 mod matrix;
 mod mbarrier;
 mod memory;
@@ -26,8 +29,6 @@ mod observed;
 mod print;
 mod reach;
 mod special;
-mod step;
-mod strand;
 mod texture;
 mod transfer;
 mod turn;
@@ -38,21 +39,25 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use crate::config::{Config, Launch};
+use crate::config::{Config, Launch, Stats};
 use crate::error::{Fault, FaultKind};
 use crate::memory::{DeviceHeap, View};
 use crate::module::{Entry, InstructionInfo};
 use crate::observe::{BlockInfo, Erased, Event};
 use crate::places::Places;
-use crate::program::RESERVED_SHARED;
+use crate::program::{Inst, RESERVED_SHARED};
 use crate::texture::Objects;
 
+use block::Round;
+use cluster::{ClusterState, Member};
+use execute::Before;
 pub(crate) use explore::{Explorer, Found};
 use explored::World;
 pub(crate) use grid::{Limits, has_threads, run};
 use guided::Guide;
 pub(crate) use guided::Guided;
 pub(crate) use transfer::{Moves, moves};
+use warp::Warp;
 
 pub(crate) struct Launched<'a> {
     pub(crate) entry: &'a Entry,
@@ -67,9 +72,7 @@ pub(crate) struct Launched<'a> {
     pub(crate) config: &'a Config,
     pub(crate) grid_id: u64,
     pub(crate) printed: &'a Mutex<Vec<u8>>,
-    /// Values by the conditional handles of graphs.
     pub(crate) conditions: &'a Mutex<HashMap<u64, u32>>,
-    /// Set if the entry uses reserved shared memory.
     pub(crate) reserves: bool,
     /// Textures and surfaces that existed at the start of the launch.
     pub(crate) objects: Arc<Objects>,
@@ -100,7 +103,7 @@ impl Launched<'_> {
         self.user_shared_bytes().next_multiple_of(RESERVED_ALIGN)
     }
 
-    /// Returns the shared memory of a block in bytes, with the reserved part if the entry uses it.
+    /// Returns the shared memory of a block in bytes, including the reserved part if the entry uses it.
     pub(crate) fn shared_bytes(&self) -> u32 {
         match self.reserves {
             true => self.reserved_from() + RESERVED_SHARED,
@@ -108,13 +111,11 @@ impl Launched<'_> {
         }
     }
 
-    /// Returns what describes addresses in messages.
     pub(crate) fn places(&self) -> Places<'_> {
         let Self { entry, params, view, .. } = self;
         Places { view, entry, params, shared_bytes: self.shared_bytes() }
     }
 
-    /// Returns when a launch that begins now exceeds its time limit; `None` for never.
     fn deadline(&self) -> Option<Instant> {
         self.config.time_limit.and_then(|limit| Instant::now().checked_add(limit))
     }
@@ -131,7 +132,6 @@ impl Launched<'_> {
         std::array::from_fn(|axis| self.shape.grid[axis] / self.cluster[axis])
     }
 
-    /// Returns the place of a block, by the index of its cluster and its rank in it.
     fn place(&self, index: u64, rank: u32) -> PlaceInGrid {
         let cluster = unravel(index, self.cluster_count());
         let within = unravel(rank.into(), self.cluster);
@@ -149,13 +149,13 @@ impl Launched<'_> {
     }
 
     #[cold]
-    fn fault(&self, mut trouble: Trouble, pc: u32, block: [u32; 3], warp: u32) -> Box<Fault> {
+    fn fault(&self, mut trouble: LaneFault, pc: u32, block: [u32; 3], warp: u32) -> Box<Fault> {
         if let FaultKind::OutOfBounds { space, address, bytes, allowed, .. } = &mut trouble.kind
             && let Some(missed) = self.places().missed(*space, *address, (*bytes).into())
         {
             *allowed = missed;
         }
-        let at = trouble.place.unwrap_or(Whereabouts { pc, block, warp });
+        let at = trouble.place.unwrap_or(InstLocation { pc, block, warp });
         let info = &self.entry.program.info[at.pc as usize];
         Box::new(Fault {
             kind: trouble.kind,
@@ -173,11 +173,10 @@ impl Launched<'_> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlaceInGrid {
     block: [u32; 3],
-    /// `block` as one number, x fastest.
+    /// Linear index of `block`, x fastest.
     linear: u64,
-    /// Index of the cluster in the grid of clusters.
     cluster: [u32; 3],
-    /// Index of the block in its cluster, and the same as one number.
+    /// Coordinates of the block in its cluster, and its linear rank there.
     within: [u32; 3],
     rank: u32,
 }
@@ -188,85 +187,72 @@ fn unravel(linear: u64, shape: [u32; 3]) -> [u32; 3] {
 }
 
 #[derive(Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct LaneFault {
     kind: FaultKind,
     lane: u32,
-    place: Option<Whereabouts>,
+    place: Option<InstLocation>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Whereabouts {
+pub(crate) struct InstLocation {
     pc: u32,
     block: [u32; 3],
     warp: u32,
 }
 
-type Outcome<T> = Result<T, Box<Trouble>>;
+type Outcome<T> = Result<T, Box<LaneFault>>;
 
 #[cold]
 fn trouble<T>(kind: FaultKind, lane: u32) -> Outcome<T> {
-    Err(Box::new(Trouble { kind, lane, place: None }))
+    Err(Box::new(LaneFault { kind, lane, place: None }))
 }
 
 #[cold]
-fn trouble_at<T>(kind: FaultKind, lane: u32, place: Whereabouts) -> Outcome<T> {
-    Err(Box::new(Trouble { kind, lane, place: Some(place) }))
+fn trouble_at<T>(kind: FaultKind, lane: u32, place: InstLocation) -> Outcome<T> {
+    Err(Box::new(LaneFault { kind, lane, place: Some(place) }))
 }
 
 type ProbeState = Option<Box<dyn Any + Send>>;
 
-/// Observation as the executor sees it, compiled in or out.
+/// Hooks into the executor; unused ones are compiled out.
 pub(crate) trait Probe: Sync {
-    /// Set if events are made at all.
+    /// Set if instructions are reported as events.
     const ENABLED: bool;
+
+    /// Set if the warps of a block may run in lockstep; requires that no events are reported and that
+    /// the probe does not choose an order.
+    const LOCKSTEP: bool = false;
+
+    /// Called before a warp executes an instruction in the lanes of a mask, if not `LOCKSTEP`.
+    fn before(&self, _: &mut Warp, _: &Launched<'_>, _: &Inst, _: u32) -> Before {
+        Before::Execute
+    }
 
     fn exploration(&self) -> Option<&World> {
         None
     }
 
-    /// Returns the source of the order of threads, if that is seeded.
     fn guide(&self) -> Option<&Guide> {
         None
     }
 
-    /// Returns whether events of an instruction that only computes or branches are unwanted.
+    /// Returns whether to skip the events of an instruction that only computes or branches.
     fn ignores(&self, _: &InstructionInfo) -> bool {
         false
     }
 
-    /// Returns whether all events are wanted, even of ignored instructions.
-    fn hears_all(&self) -> bool {
+    /// Returns whether to report all events, even those of ignored instructions.
+    fn reports_all(&self) -> bool {
         false
     }
-
-    fn begin(&self, block: &BlockInfo<'_>) -> ProbeState;
-
-    /// Begins a round, in which each runnable warp of a block has a turn.
-    fn round_begin(&self, _: &mut ProbeState) {}
-
-    fn round_end(&self, _: &mut ProbeState) {}
-
-    fn event(&self, state: &mut ProbeState, event: &Event<'_>);
-    fn landed(&self, state: &mut ProbeState, event: &Event<'_>);
-    fn end(&self, state: ProbeState);
-}
-
-struct Scene<'s, P> {
-    launch: &'s Launched<'s>,
-    arena: &'s mut block::Arena,
-    common: &'s mut cluster::Common,
-    probe: &'s P,
-    turn: turn::Turn,
-}
-
-pub(crate) struct Off;
-
-impl Probe for Off {
-    const ENABLED: bool = false;
 
     fn begin(&self, _: &BlockInfo<'_>) -> ProbeState {
         None
     }
+
+    fn round_begin(&self, _: &mut ProbeState) {}
+
+    fn round_end(&self, _: &mut ProbeState) {}
 
     fn event(&self, _: &mut ProbeState, _: &Event<'_>) {}
 
@@ -275,8 +261,41 @@ impl Probe for Off {
     fn end(&self, _: ProbeState) {}
 }
 
-/// A probe that passes events to any observer. The executor is compiled for this one type, in this
-/// crate; an event costs an indirect call.
+/// Execution context of a block's warps during a [round](block::Block::round).
+struct ExecContext<'s, P> {
+    launch: &'s Launched<'s>,
+    probe: &'s P,
+    common: &'s mut ClusterState,
+    rank: u32,
+    /// Index of the global allocation found last, where the next search starts.
+    hint: usize,
+    /// Instructions executed in this turn of the cluster, and the count of warp instructions at which
+    /// the turn stops.
+    total: &'s mut Stats,
+    limit: u64,
+    round: Round,
+}
+
+impl<P> ExecContext<'_, P> {
+    #[inline(always)]
+    fn own(&mut self) -> &mut Member {
+        &mut self.common.members[self.rank as usize]
+    }
+
+    fn left(&self) -> u64 {
+        self.limit - self.total.warp_instructions
+    }
+}
+
+pub(crate) struct Off;
+
+impl Probe for Off {
+    const ENABLED: bool = false;
+    const LOCKSTEP: bool = true;
+}
+
+/// A probe that passes events to any observer. The executor is compiled for this type instead of for
+/// each observer, so an event costs an indirect call.
 pub(crate) struct On<'o>(pub(crate) &'o dyn Erased);
 
 impl Probe for On<'_> {

@@ -1,9 +1,9 @@
-//! Conversion of the program's terms to those of observers.
+//! Events as reported to observers.
 
 use crate::observe::{BarrierKind, Detail, Event};
 use crate::program::BarrierOp;
 
-use super::{Probe, Scene};
+use super::{ExecContext, Probe};
 
 impl BarrierOp {
     pub(super) fn observed(self, id: u32) -> BarrierKind {
@@ -15,24 +15,25 @@ impl BarrierOp {
     }
 }
 
-impl<P: Probe> Scene<'_, P> {
-    /// Gives the observer the event of an instruction: its index, the warp, the active lanes and those
-    /// that executed it.
-    pub(super) fn tell(&mut self, place: (u32, u32, u32, u32), detail: Detail<'_>) {
-        self.tell_part(place, 0, detail);
+impl<P: Probe> ExecContext<'_, P> {
+    /// Reports an instruction. `place` has its index, the warp, the active lanes and the lanes that
+    /// executed it.
+    pub(super) fn report(&mut self, place: (u32, u32, u32, u32), detail: Detail<'_>) {
+        self.report_part(place, 0, detail);
     }
 
-    /// As [`tell`](Self::tell), for an instruction that gives several events.
-    pub(super) fn tell_part(
+    /// Reports one of several events of an instruction, like [`report`](Self::report).
+    pub(super) fn report_part(
         &mut self,
         (index, warp, active, executed): (u32, u32, u32, u32),
         part: u32,
         detail: Detail<'_>,
     ) {
         let instruction = &self.launch.entry.program.info[index as usize];
-        let block = self.arena.block;
+        let Self { probe, common, rank, .. } = self;
+        let own = &mut common.members[*rank as usize];
+        let block = own.block;
         let event = Event { index, instruction, block, warp, active, executed, part, detail };
-        let state = &mut self.common.members[self.arena.rank as usize].probe;
-        self.probe.event(state, &event);
+        probe.event(&mut own.probe, &event);
     }
 }

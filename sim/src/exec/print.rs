@@ -1,11 +1,11 @@
-//! `printf` of kernels.
+//! Device-side `printf`.
 
 use std::borrow::Cow;
 use std::sync::PoisonError;
 
 use sprintf::{Printf, vsprintf};
 
-use crate::lanes::for_each_lane;
+use crate::lanes::lanes_of;
 use crate::memory::{Space, classify, window};
 use crate::observe::AccessKind;
 
@@ -13,13 +13,12 @@ use super::backing::{Bytes, Global, Lanes, Source};
 use super::float_text::{flags, float_text};
 use super::memory::{bad_access, name};
 use super::warp::Warp;
-use super::{Outcome, Probe, Scene};
+use super::{ExecContext, Outcome, Probe};
 
 const MOST_KEPT: usize = 64 << 20;
-/// Maximum bytes of a format or a string; the rest is cut.
 const MOST_TEXT: u64 = 64 << 10;
 
-/// Maximum field width and precision, whatever a conversion asks for.
+/// Maximum field width and precision; larger values are reduced to it.
 const MOST_WIDE: u32 = 4 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,48 +43,43 @@ struct Conversion<'f> {
 impl Warp {
     pub(super) fn print<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         index: u32,
         mask: u32,
     ) -> Outcome<()> {
-        let print = scene.launch.entry.program.prints[index as usize];
-        let is_explored = scene.probe.exploration().is_some();
-        let mut failed = Ok(());
-        for_each_lane(mask, |lane| {
-            if failed.is_err() {
-                return;
-            }
+        let print = context.launch.entry.program.prints[index as usize];
+        let is_explored = context.probe.exploration().is_some();
+        for lane in lanes_of(mask) {
             let begin = print.frame.map_or(0, |row| self.regs.words[usize::from(row)][lane]);
             let (format, arguments) = (print.format + begin, print.arguments + begin);
-            failed = self.print_one(scene, format, arguments, lane).map(|(said, count)| {
-                if let Some(at) = print.result {
-                    let at = lane * self.local_bytes + (begin + at) as usize;
-                    self.local[at..at + 4].copy_from_slice(&count.to_le_bytes());
+            let (said, count) = self.print_one(context, format, arguments, lane)?;
+            if let Some(at) = print.result {
+                let at = lane * self.local_bytes + (begin + at) as usize;
+                self.local[at..at + 4].copy_from_slice(&count.to_le_bytes());
+            }
+            // An exploration would print the text again in every execution.
+            if !is_explored {
+                let mut kept = context.launch.printed.lock().unwrap_or_else(PoisonError::into_inner);
+                if kept.len() + said.len() <= MOST_KEPT {
+                    kept.extend_from_slice(&said);
                 }
-                // Every order of an exploration would print it again.
-                if !is_explored {
-                    let mut kept = scene.launch.printed.lock().unwrap_or_else(PoisonError::into_inner);
-                    if kept.len() + said.len() <= MOST_KEPT {
-                        kept.extend_from_slice(&said);
-                    }
-                }
-            });
-        });
-        failed
+            }
+        }
+        Ok(())
     }
 
     /// Returns the output of a lane, and the number of its arguments.
     fn print_one<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         format: u32,
         arguments: u32,
         lane: usize,
     ) -> Outcome<(Vec<u8>, u32)> {
         let local = window(Space::Local);
-        let format = self.fetch(scene, local + u64::from(format), 8, lane)?;
-        let mut from = self.fetch(scene, local + u64::from(arguments), 8, lane)?;
-        let format = self.text(scene, format, lane)?;
+        let format = self.fetch(context, local + u64::from(format), 8, lane)?;
+        let mut from = self.fetch(context, local + u64::from(arguments), 8, lane)?;
+        let format = self.text(context, format, lane)?;
         let (mut said, mut count) = (Vec::new(), 0);
         let mut rest = format.as_str();
         while let Some(at) = rest.find('%') {
@@ -103,11 +97,11 @@ impl Warp {
             }
             let bytes = u64::from(conversion.bytes);
             from = from.next_multiple_of(bytes);
-            let value = self.fetch(scene, from, conversion.bytes, lane)?;
+            let value = self.fetch(context, from, conversion.bytes, lane)?;
             from += bytes;
             count += 1;
             let text = match conversion.kind {
-                Kind::Text => Some(self.text(scene, value, lane)?),
+                Kind::Text => Some(self.text(context, value, lane)?),
                 _ => None,
             };
             said.extend(converted(&conversion, value, text.as_deref()));
@@ -116,10 +110,15 @@ impl Warp {
         Ok((said, count))
     }
 
-    fn text<P: Probe>(&mut self, scene: &mut Scene<'_, P>, from: u64, lane: usize) -> Outcome<String> {
+    fn text<P: Probe>(
+        &mut self,
+        context: &mut ExecContext<'_, P>,
+        from: u64,
+        lane: usize,
+    ) -> Outcome<String> {
         let mut bytes = Vec::new();
         for at in 0..MOST_TEXT {
-            match self.fetch(scene, from.wrapping_add(at), 1, lane)? {
+            match self.fetch(context, from.wrapping_add(at), 1, lane)? {
                 0 => break,
                 byte => bytes.push(byte as u8),
             }
@@ -129,7 +128,7 @@ impl Warp {
 
     fn fetch<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         address: u64,
         bytes: u32,
         lane: usize,
@@ -137,15 +136,15 @@ impl Warp {
         let space = classify(address);
         let at = address.wrapping_sub(window(space));
         match space {
-            Space::Shared => read(&mut Bytes(&scene.arena.shared), space, at, bytes, lane),
+            Space::Shared => read(&mut Bytes(&context.own().shared), space, at, bytes, lane),
             Space::Local => {
                 let each = self.local_bytes;
                 read(&mut Lanes { memory: &mut self.local, bytes: each }, space, at, bytes, lane)
             }
-            Space::Const => read(&mut Bytes(scene.launch.constants), space, at, bytes, lane),
-            Space::Param => read(&mut Bytes(scene.launch.params), space, at, bytes, lane),
+            Space::Const => read(&mut Bytes(context.launch.constants), space, at, bytes, lane),
+            Space::Param => read(&mut Bytes(context.launch.params), space, at, bytes, lane),
             Space::Global | Space::Generic => {
-                let mut global = Global { view: &scene.launch.view, hint: &mut scene.arena.hint };
+                let mut global = Global { view: &context.launch.view, hint: &mut context.hint };
                 read(&mut global, Space::Global, at, bytes, lane)
             }
         }
@@ -160,8 +159,8 @@ fn read(memory: &mut impl Source, space: Space, address: u64, bytes: u32, lane: 
     }
 }
 
-/// Parses the conversion at the start of a text; returns it and the rest, `None` if C has no such
-/// conversion.
+/// Parses the conversion at the start of a text; returns the conversion and the rest, or `None` if C has
+/// no such conversion.
 fn conversion(text: &str) -> Option<(Conversion<'_>, &str)> {
     let inner = &text[1..];
     let end = inner.find(|c: char| !"-+ #0123456789.".contains(c))?;
@@ -191,11 +190,11 @@ fn converted(conversion: &Conversion<'_>, value: u64, text: Option<&str>) -> Vec
     let (float, text) = (f64::from_bits(value), text.unwrap_or_default());
     let pointer = format!("{value:#x}");
     let (letter, argument): (char, &dyn Printf) = match kind {
-        // The crate rounds ties away from zero, and has no exponent for 0.
+        // The `sprintf` crate rounds ties away from zero, and writes no exponent for 0.
         Kind::Float if !letter.eq_ignore_ascii_case(&'a') => {
             return float_text(how, letter, float).into_bytes();
         }
-        // Any byte, which need not be UTF-8.
+        // The byte need not be valid UTF-8.
         Kind::Character => return padded(how, vec![value as u8]),
         Kind::Percent => return vec![b'%'],
         Kind::Signed => (letter, &signed),
@@ -210,7 +209,7 @@ fn converted(conversion: &Conversion<'_>, value: u64, text: Option<&str>) -> Vec
 }
 
 fn bounded(how: &str) -> Cow<'_, str> {
-    // A number beyond 32 bits is too wide as well.
+    // A number that exceeds 32 bits is too wide as well.
     let is_wide =
         |number: &str| !number.is_empty() && number.parse().map_or(true, |wide: u32| wide > MOST_WIDE);
     let (flags, numbers) = flags(how);
@@ -236,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_field_is_wider_than_there_is_room_for() {
+    fn field_width_and_precision_are_limited() {
         let width = |format: &str| {
             let (conversion, rest) = conversion(format).expect("it is one");
             assert_eq!(rest, "");

@@ -1,23 +1,14 @@
-//! Access of a warp to the memories of its whole cluster.
+//! Address checks for mbarriers and copies, across the shared memories of a cluster.
 
 use crate::error::{FaultKind, MbarrierProblem};
 use crate::memory::{Space, classify, owner, window};
 use crate::program::Place;
 
-use super::cluster::{Common, mbarrier_fault};
-use super::{Launched, Outcome, Probe, Scene, trouble};
+use super::cluster::mbarrier_fault;
+use super::{ExecContext, Outcome, Probe, trouble};
 
-impl<P: Probe> Scene<'_, P> {
-    /// Runs `act` on the shared memories of the whole cluster, the block's own among them.
-    pub(super) fn together<T>(&mut self, act: impl FnOnce(&mut Common, &Launched<'_>, &P) -> T) -> T {
-        let rank = self.arena.rank as usize;
-        std::mem::swap(&mut self.arena.shared, &mut self.common.members[rank].shared);
-        let result = act(self.common, self.launch, self.probe);
-        std::mem::swap(&mut self.arena.shared, &mut self.common.members[rank].shared);
-        result
-    }
-
-    /// Returns the rank and the address within its shared memory that a lane's address names.
+impl<P: Probe> ExecContext<'_, P> {
+    /// Resolves a lane's address to a block rank and an address in that block's shared memory.
     pub(super) fn shared_place(
         &mut self,
         place: &Place,
@@ -33,13 +24,14 @@ impl<P: Probe> Scene<'_, P> {
             address -= window(Space::Shared);
         }
         match owner(address) {
-            (Some(rank), within) if place.cluster && rank != u64::from(self.arena.rank) => {
+            (Some(rank), within) if place.cluster && rank != u64::from(self.rank) => {
                 self.common.member(rank, within, access, lane as u32)?;
                 Ok((rank as u32, within))
             }
             (Some(rank), within) if place.cluster => Ok((rank as u32, within)),
-            // Without a rank, the block's own; a rank outside of cluster operands is out of bounds.
-            _ => Ok((self.arena.rank, address)),
+            // Without a rank, the address is in the block's own memory. If the operand is not in
+            // `shared::cluster`, rank bits put the address out of bounds.
+            _ => Ok((self.rank, address)),
         }
     }
 
@@ -60,7 +52,7 @@ impl<P: Probe> Scene<'_, P> {
     }
 
     pub(super) fn check_global(&mut self, address: u64, bytes: u32, lane: usize) -> Outcome<()> {
-        let found = self.launch.view.find(address, bytes.into(), &mut self.arena.hint);
+        let found = self.launch.view.find(address, bytes.into(), &mut self.hint);
         if bytes == 0 || found.is_some() {
             return Ok(());
         }

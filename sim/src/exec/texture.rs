@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use crate::error::{FaultKind, SurfacePlace, TextureProblem};
 use crate::explore::Order;
 use crate::lanes::soft::{DOUBLE, HALF, Round};
-use crate::lanes::{Row64, for_each_lane};
+use crate::lanes::{Row64, for_each_lane, lanes_of};
 use crate::memory::Space;
 use crate::observe::{AccessKind, Detail};
 use crate::program::{
@@ -15,50 +15,46 @@ use crate::program::{
 use crate::texture::{self, Texels, Texture};
 
 use super::warp::Warp;
-use super::{Launched, Outcome, Probe, Scene, trouble};
+use super::{ExecContext, Launched, Outcome, Probe, trouble};
 
 impl Warp {
     pub(super) fn texture<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         op: &TextureOp,
         mask: u32,
     ) -> Outcome<()> {
-        if let Some(world) = scene.probe.exploration() {
-            world.refuse("the kernel has textures or surfaces, which explorations do not follow");
+        if let Some(world) = context.probe.exploration() {
+            world.refuse("the kernel has textures or surfaces, which explorations do not support");
         }
         match op.action {
             TextureAction::Load(access) => {
-                return self.surface(scene, op, access, AccessKind::Load, mask);
+                return self.surface(context, op, access, AccessKind::Load, mask);
             }
             TextureAction::Store(access) => {
-                return self.surface(scene, op, access, AccessKind::Store, mask);
+                return self.surface(context, op, access, AccessKind::Store, mask);
             }
             TextureAction::Reduce(access, _) => {
-                return self.surface(scene, op, access, AccessKind::Reduction, mask);
+                return self.surface(context, op, access, AccessKind::Reduction, mask);
             }
             _ => {}
         }
-        let mut done = Ok(());
-        for_each_lane(mask, |lane| {
-            if done.is_ok() {
-                done = self.read_texture(scene, op, lane);
-            }
-        });
-        done?;
+        for lane in lanes_of(mask) {
+            self.read_texture(context, op, lane)?;
+        }
         if P::ENABLED {
-            self.tell(scene, mask, Detail::None);
+            self.report(context, mask, Detail::None);
         }
         Ok(())
     }
 
     fn read_texture<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         op: &TextureOp,
         lane: usize,
     ) -> Outcome<()> {
-        let launch = scene.launch;
+        let launch = context.launch;
         let handle = self.regs.doubles[usize::from(op.handle)][lane];
         if let TextureAction::Query { property, surface } = op.action {
             let texture = (!surface).then(|| launch.objects.textures.get(&handle)).flatten();
@@ -82,7 +78,7 @@ impl Warp {
         };
         check_shape(&found.texels, &op.geometry, lane)?;
         let (plane, place) = self.place(op, found, lane);
-        let mut read = |at| read_texel(launch, &mut scene.arena.hint, found, at, lane);
+        let mut read = |at| read_texel(launch, &mut context.hint, found, at, lane);
         let bits = match (op.action, place) {
             (TextureAction::Gather(channel), texture::Place::At([x, y, _])) => {
                 texture::gather(found, [x, y], plane, channel.into(), &mut read)?
@@ -107,7 +103,6 @@ impl Warp {
         Ok(())
     }
 
-    /// Returns the plane and the place that a lane's coordinates select.
     fn place(&self, op: &TextureOp, found: &Texture, lane: usize) -> (u32, texture::Place) {
         let texels = &found.texels;
         let geometry = op.geometry;
@@ -126,7 +121,7 @@ impl Warp {
         let at = axes.map(f32::from_bits);
         if geometry.cube {
             let (face, [s, t]) = on_face(at);
-            // A direction has no unit, so the coordinates on the face get the unit of the texture.
+            // Coordinates on a face are normalized; textures in texel units need them scaled.
             let scale = if found.sampler.normalized { 1.0 } else { texels.extent[0] as f32 };
             return (6 * layer + face, texture::Place::At([s * scale, t * scale, 0.0]));
         }
@@ -135,28 +130,19 @@ impl Warp {
 
     fn surface<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         op: &TextureOp,
         access: SurfaceAccess,
         kind: AccessKind,
         mask: u32,
     ) -> Outcome<()> {
         let (mut addresses, mut inside): (Row64, u32) = ([0; LANES], 0);
-        let mut done = Ok(());
-        for_each_lane(mask, |lane| {
-            if done.is_err() {
-                return;
+        for lane in lanes_of(mask) {
+            if let Some(address) = self.surface_address(context.launch, op, access, kind, lane)? {
+                addresses[lane] = address;
+                inside |= 1 << lane;
             }
-            match self.surface_address(scene.launch, op, access, kind, lane) {
-                Ok(Some(address)) => {
-                    addresses[lane] = address;
-                    inside |= 1 << lane;
-                }
-                Ok(None) => {}
-                Err(trouble) => done = Err(trouble),
-            }
-        });
-        done?;
+        }
         let atomic = match op.action {
             TextureAction::Reduce(_, operation) => Some(operation),
             _ => None,
@@ -171,7 +157,7 @@ impl Warp {
                 op.data.into_iter().for_each(|slot| self.set(slot, lane, 0));
             });
         }
-        self.by_space(scene, &access, inside, &mut addresses, kind)
+        self.by_space(context, &access, inside, &mut addresses, kind)
     }
 
     /// Returns the address of a lane's access; `None` if it is out of bounds and the mode is `.zero`.
@@ -220,7 +206,7 @@ impl Warp {
     }
 }
 
-/// Reads the channels of a texel, as stored in memory.
+/// Reads the channels of a texel, without conversion.
 fn read_texel(
     launch: &Launched<'_>,
     hint: &mut usize,
@@ -250,7 +236,6 @@ fn no_object<T>(handle: u64, surface: bool, lane: usize) -> Outcome<T> {
     trouble(FaultKind::Texture(TextureProblem::NoObject { what, handle }), lane as u32)
 }
 
-/// Checks that the geometry of an instruction fits.
 fn check_shape(texels: &Texels, geometry: &Geometry, lane: usize) -> Outcome<()> {
     let alike = texels.cube == geometry.cube
         && texels.layers.is_some() == geometry.layered
@@ -268,7 +253,7 @@ fn check_shape(texels: &Texels, geometry: &Geometry, lane: usize) -> Outcome<()>
     trouble(FaultKind::Texture(problem), lane as u32)
 }
 
-/// Returns the face of a cube that a direction points to, and the place on it.
+/// Returns the face of a cube that a direction points to, and the normalized place on it.
 fn on_face([x, y, z]: [f32; 3]) -> (u32, [f32; 2]) {
     let most = x.abs().max(y.abs()).max(z.abs());
     let (face, s, t) = if x.abs() == most {

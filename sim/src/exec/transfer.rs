@@ -1,8 +1,8 @@
 //! Element transfers between lanes and a memory.
 //!
-//! A full warp moves its elements together where it can: adjacent elements after a single bounds check,
-//! an element that all lanes read once, and otherwise groups of lanes by the same rules. Everything
-//! else, including errors, goes lane by lane.
+//! A full warp moves its elements together where it can: adjacent elements with one bounds check, and an
+//! element that all lanes read with one load. Otherwise halves of the warp, then groups of eight lanes,
+//! follow the same rules. All other accesses, including errors, go lane by lane.
 
 use multiversion::multiversion;
 
@@ -17,9 +17,9 @@ use super::backing::{Bytes, Global, Sink, Source};
 use super::memory::bad_access;
 use super::warp::Warp;
 
-/// Lanes that are checked together where the whole warp follows no rule.
+/// Lanes that are moved together if the whole warp cannot be.
 const HALF: usize = LANES / 2;
-/// Lanes that are checked together where a half follows none, either.
+/// Lanes that are moved together if a half cannot be.
 const GROUP: usize = 8;
 
 #[inline(always)]
@@ -40,7 +40,6 @@ fn widened<A: Address>(addresses: &[A; LANES]) -> Row64 {
     wide
 }
 
-/// Sign- or zero-extends the bits of an element for a register.
 fn extended(ty: Type, bits: u64) -> u64 {
     match ty {
         Type::S8 => bits as u8 as i8 as u64,
@@ -50,7 +49,7 @@ fn extended(ty: Type, bits: u64) -> u64 {
     }
 }
 
-/// A lane's value, as stored in memory and in the register file.
+/// `u32` or `u64`, with its register file, load and store.
 trait Element: Copy + Default {
     fn row(slot: Slot) -> Option<usize>;
     fn file(regs: &Regs) -> &File<Self>;
@@ -97,7 +96,7 @@ elements! {
 
 /// Functions that move the elements of a full warp at once between registers and a memory, at `offset`
 /// from the access's base, and return the spacing of the lanes' addresses. They return `None` if that is
-/// not possible; whatever they have done then, moving lane by lane does as well.
+/// not possible; the caller then moves all elements lane by lane, which repeats any partial effects.
 #[derive(Clone, Copy)]
 pub(crate) struct Moves {
     pub(super) read_bytes: fn(&mut Regs, &[u8], &Access, u64) -> Option<Spacing>,
@@ -107,7 +106,7 @@ pub(crate) struct Moves {
 }
 
 /// Returns the functions compiled for this host. As in [`compiled`](crate::lanes::compiled), closures
-/// are compiled for the same target as the enclosing function; what they call is inlined.
+/// are compiled for the same target as the enclosing function, and their callees are inlined.
 #[multiversion(
     targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
     dispatcher = "direct"
@@ -166,7 +165,8 @@ fn read_same<E: Element>(row: &mut [E; LANES], memory: &mut impl Source, address
     done
 }
 
-/// Reads an element for each lane, adjacent or all the same; `None` if they are neither.
+/// Reads an element for each lane. Returns `None` if the addresses are neither adjacent nor equal, and
+/// `Some(None)` if the access fails.
 #[inline(always)]
 fn read_rows<M: Source, A: Address>(
     regs: &mut Regs,
@@ -215,7 +215,6 @@ fn read_in_groups<M: Source>(
     }
 }
 
-/// Returns whether slots hold elements, or nothing.
 #[inline(always)]
 fn hold<E: Element>(slots: &[Slot]) -> bool {
     slots.iter().all(|&slot| slot == Slot::Sink || E::row(slot).is_some())
@@ -233,7 +232,7 @@ fn read_elements<E: Element, M: Source, const N: usize>(
     if !hold::<E>(slots) || !aligned(addresses[0]) {
         return None;
     }
-    // Rows are written after all reads: they may hold the addresses, which are needed again after a
+    // Registers are written after all reads: they may hold the addresses, which are needed again after a
     // failure.
     let mut staged = [[E::default(); N]; LANES];
     if are_spaced(addresses, stride) {
@@ -260,7 +259,6 @@ fn read_elements<E: Element, M: Source, const N: usize>(
     Some(Spacing::Other)
 }
 
-/// Reads the elements of some lanes, adjacent or all the same; `None` if they are neither.
 #[inline(always)]
 fn read_group<E: Element, M: Source, const N: usize, const L: usize>(
     memory: &mut M,
@@ -324,7 +322,7 @@ fn write_by_base<M: Sink>(regs: &Regs, memory: &mut M, access: &Access, offset: 
     }
 }
 
-/// Writes an element of each lane, if they are adjacent.
+/// Writes an element of each lane, if the addresses are adjacent.
 #[inline(always)]
 fn write_rows<M: Sink, A: Address>(
     regs: &Regs,
@@ -404,7 +402,6 @@ fn write_elements<E: Element, M: Sink, const N: usize>(
     done.then_some(Spacing::Other)
 }
 
-/// Writes the elements of some lanes, if they are adjacent.
 #[inline(always)]
 fn write_group<E: Element, M: Sink, const N: usize, const L: usize>(
     memory: &mut M,

@@ -1,11 +1,11 @@
-//! A turn of a warp: how long it may run, and what it did.
+//! A turn (time slice) of a warp: its instruction budget and its activity.
 
 use crate::lanes::FULL;
 
-/// Instructions that polling memory forfeits, so that the turns of waiting warps end soon.
+/// Instructions forfeited by a warp that polls memory, so that its turn ends soon.
 const POLL_COST: u32 = 64;
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Turn {
     given: u32,
     pub(super) fuel: u32,
@@ -13,15 +13,13 @@ pub(super) struct Turn {
     penalty: u32,
     /// Inactive lanes, summed over all executed instructions.
     idle: u64,
-    /// The last partial mask, and how many lanes it lacks: the next instruction mostly has the same
-    /// mask, and counting bits takes a dozen instructions on a host without a population count.
+    /// The last partial mask, and the number of its inactive lanes. The next instruction usually has the
+    /// same mask, and counting bits takes a dozen instructions on a host without a population count.
     mask: u32,
     outside: u32,
-    /// Set if the warp polled memory that another thread may change.
     pub(super) polled: bool,
-    /// Set if the warp tried an atomic on shared memory by which locks are taken.
     pub(super) contended: bool,
-    /// Set if the warp did something that a thread at a barrier may wait for.
+    /// Set if the warp executed an mbarrier, copy or barrier operation that other threads may wait for.
     pub(super) acted: bool,
 }
 
@@ -44,7 +42,6 @@ impl Turn {
         (self.given - self.fuel - self.penalty) as u64
     }
 
-    /// Returns the active lanes, summed over all executed instructions.
     pub(super) const fn lanes(&self) -> u64 {
         self.executed() * 32 - self.idle
     }
@@ -82,7 +79,7 @@ impl Turn {
         self.forfeit(POLL_COST);
     }
 
-    /// Records an attempt to take a possible lock of the block, and shortens the turn.
+    /// Records an atomic on shared memory that may take a lock, and shortens the turn.
     pub(super) fn contend(&mut self) {
         self.contended = true;
         self.forfeit(POLL_COST);

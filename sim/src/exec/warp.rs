@@ -1,22 +1,21 @@
-//! A warp and its instruction loop.
-
-use std::sync::atomic::{Ordering, fence};
+//! A warp: its registers and lanes, and its control-flow, barrier and timer instructions.
 
 use crate::error::FaultKind;
 use crate::lanes::{FULL, File, Regs, Row, commit};
 use crate::observe::{Branch, Detail};
 use crate::program::{
-    FIXED_PREDICATES, Init, Inst, Join, LANES, NOWHERE, Op, Operands, Scalar, TRUE, Timer,
+    FIXED_PREDICATES, Init, Inst, Join, LANES, NOWHERE, Operands, Scalar, TRUE, Timer,
 };
 
 use super::call::Activations;
 use super::control::Split;
+use super::divergent_path::{DivergentPath, Wait, Whole};
 use super::special::special_value;
-use super::strand::{Strand, Wait, Whole};
-use super::{Launched, Outcome, PlaceInGrid, Probe, Scene, trouble};
+use super::turn::Turn;
+use super::{ExecContext, Launched, Outcome, PlaceInGrid, Probe, trouble};
 
 #[derive(Debug, Default)]
-pub(super) struct Warp {
+pub(crate) struct Warp {
     pub(super) regs: Regs,
     pub(super) index: u32,
     pub(super) pc: u32,
@@ -25,23 +24,22 @@ pub(super) struct Warp {
     pub(super) join: u32,
     pub(super) exited: u32,
     pub(super) stack: Vec<Split>,
-    pub(super) others: Vec<Strand>,
-    /// Set if all strands wait for lanes that will not arrive.
+    pub(super) others: Vec<DivergentPath>,
+    pub(super) turn: Turn,
     pub(super) stuck: bool,
-    /// Set after a barrier of the block: the next instruction that an observer ignores is reported
-    /// nevertheless.
+    /// Set after a block barrier: the next instruction is reported even if the observer ignores it.
     pub(super) released: bool,
-    /// Consecutive turns that ended polling memory.
+    /// Number of consecutive turns in which the running path polled memory.
     pub(super) starved: u32,
-    /// Local memory, one lane after the other, and the bytes of each: those of the entry, or more since
-    /// functions were called.
+    /// Local memory, one lane after the other. Each lane has `local_bytes` bytes: the entry's number, or
+    /// more after function calls.
     pub(super) local: Vec<u8>,
     pub(super) local_bytes: usize,
     pub(super) activations: Activations,
-    /// Groups of copies and of bulk copies that each lane has committed.
+    /// Number of groups of copies that each lane has committed, and of groups of bulk copies.
     pub(super) commits: Box<Row>,
     pub(super) bulk_commits: Box<Row>,
-    /// Phase in which the warp has arrived at the cluster barrier, until it has waited there.
+    /// Phase of the warp's arrival at the cluster barrier, until its wait has completed.
     pub(super) cluster_phase: Option<u32>,
 }
 
@@ -49,36 +47,34 @@ pub(super) struct Warp {
 pub(super) enum Stop {
     Exited,
     Preempted,
-    /// At barrier `id`, of an entry of the barrier table, with its thread count.
     Barrier {
         entry: u32,
         id: u32,
         threads: Option<u32>,
     },
-    /// At the cluster barrier, until its phase differs from this one.
+    /// A wait at the cluster barrier while the barrier is in this phase.
     ClusterBarrier(u32),
-    /// At the mbarrier of this address, whose phase is incomplete.
     Mbarrier(u32),
 }
 
 pub(super) enum Next {
-    /// Advance; the loop gives the event.
+    /// Advance; the loop reports the event.
     Plain,
-    /// Advance; the event has been given.
-    Told,
-    /// The program counter has been set, and the event given.
+    /// Advance; the event has been reported.
+    Reported,
+    /// The program counter has been set, and the event has been reported.
     Placed,
     /// Repeat the instruction, after other lanes have run.
     Again,
     /// The executing lanes wait; continue with others.
     Leave,
-    /// Repeat the instruction when the warp resumes; it counts only then.
+    /// Repeat the instruction when the warp resumes; it counts as executed only then.
     Suspend(Stop),
     Stop(Stop),
 }
 
 impl Warp {
-    /// Creates the register file, and fills the rows that are the same for all blocks.
+    /// Creates the register file, and fills the registers that are the same for all blocks.
     pub(super) fn new(launch: &Launched<'_>, index: u32) -> Self {
         let rows = &launch.entry.program.rows;
         let mut regs = Regs {
@@ -96,7 +92,6 @@ impl Warp {
         warp
     }
 
-    /// Fills a row that no instruction writes, for a block of the grid.
     fn fill(&mut self, launch: &Launched<'_>, row: u16, init: Init, place: &PlaceInGrid) {
         let row = usize::from(row);
         let warp = self.index;
@@ -109,7 +104,7 @@ impl Warp {
                 let address = launch.globals[variable as usize].wrapping_add(offset as u64);
                 self.regs.doubles[row] = [address; LANES];
             }
-            // Values that differ between blocks are the same in all lanes.
+            // Values that differ between blocks are equal in all lanes.
             Init::Special(special) if special.varies() => {
                 self.regs.words[row] = [value(special)(0) as u32; LANES];
             }
@@ -153,212 +148,13 @@ impl Warp {
         }
     }
 
-    /// Runs until the warp exits, waits at a barrier or has used up its turn.
-    pub(super) fn run<P: Probe>(&mut self, scene: &mut Scene<'_, P>) -> Outcome<Stop> {
-        let program = &scene.launch.entry.program;
-        let code = program.code.as_slice();
-        loop {
-            while self.pc == self.join {
-                if !self.leave() {
-                    return Ok(Stop::Exited);
-                }
-            }
-            if scene.turn.fuel == 0 {
-                if scene.turn.polled || scene.turn.contended || !self.others.is_empty() {
-                    self.give_way(scene);
-                }
-                return Ok(Stop::Preempted);
-            }
-            let inst = &code[self.pc as usize];
-            let mask = self.executing(inst);
-            if let Some(world) = scene.probe.exploration()
-                && self.halts(world, scene.launch, inst, mask)
-            {
-                scene.turn.polled = true;
-                return Ok(Stop::Preempted);
-            }
-            if let Some(guide) = scene.probe.guide()
-                && self.wanders(guide, &scene.launch.entry.program, inst)
-            {
-                continue;
-            }
-            scene.turn.spend(mask);
-
-            match &inst.op {
-                Op::Alu { f, o } => f(&mut self.regs, o, mask),
-                Op::Compare { f, o, join } => self.compare(f(&self.regs, o), o, *join, mask),
-                Op::Branch { target, join } => {
-                    self.branch(scene, mask, *target, *join);
-                    continue;
-                }
-                Op::Load(index) => {
-                    self.load(scene, &program.accesses[*index as usize], mask)?;
-                    self.pc += 1;
-                    continue;
-                }
-                Op::Store(index) => {
-                    self.store(scene, &program.accesses[*index as usize], mask)?;
-                    self.pc += 1;
-                    continue;
-                }
-                _ => match self.step(scene, inst, mask)? {
-                    Next::Plain => {}
-                    Next::Told => {
-                        self.pc += 1;
-                        continue;
-                    }
-                    next => match self.follow(scene, mask, next) {
-                        None => continue,
-                        Some(stop) => return Ok(stop),
-                    },
-                },
-            }
-            if P::ENABLED && self.is_told(scene) {
-                self.tell(scene, mask, Detail::None);
-            }
-            self.pc += 1;
-        }
-    }
-
     /// Returns the active lanes for which the guard of an instruction holds.
     #[inline(always)]
     pub(super) fn executing(&self, inst: &Inst) -> u32 {
         self.active & (self.regs.predicates[usize::from(inst.guard)] ^ inst.invert)
     }
 
-    /// Applies the action after an instruction; returns why the warp stops, if it does.
-    #[inline]
-    pub(super) fn follow<P: Probe>(
-        &mut self,
-        scene: &mut Scene<'_, P>,
-        mask: u32,
-        next: Next,
-    ) -> Option<Stop> {
-        match next {
-            Next::Plain | Next::Told => self.pc += 1,
-            Next::Placed => {}
-            Next::Again => scene.turn.refund(mask),
-            Next::Leave => {
-                scene.turn.refund(mask);
-                if self.active != 0 {
-                    self.pc += 1;
-                } else {
-                    // The lanes were set aside, so there is a strand to run.
-                    self.leave();
-                }
-            }
-            Next::Suspend(stop) => {
-                scene.turn.refund(mask);
-                if !(matches!(stop, Stop::Mbarrier(_)) && self.try_others()) {
-                    return Some(stop);
-                }
-            }
-            Next::Stop(stop) => return Some(stop),
-        }
-        None
-    }
-
-    /// Returns whether the observer gets an event of the current instruction, which only computes or
-    /// branches.
-    #[inline]
-    fn is_told<P: Probe>(&mut self, scene: &Scene<'_, P>) -> bool {
-        scene.probe.hears_all()
-            || !scene.launch.ignored[self.pc as usize]
-            || std::mem::take(&mut self.released)
-    }
-
-    /// Executes an instruction that the loop does not execute itself. Out of line, so that the loop's
-    /// own values stay in registers.
-    #[inline(never)]
-    pub(super) fn step<P: Probe>(
-        &mut self,
-        scene: &mut Scene<'_, P>,
-        inst: &Inst,
-        mask: u32,
-    ) -> Outcome<Next> {
-        let program = &scene.launch.entry.program;
-        match inst.op {
-            Op::Shuffle(_)
-            | Op::Vote { .. }
-            | Op::Match { .. }
-            | Op::Reduce { .. }
-            | Op::Elect { .. }
-            | Op::WarpBarrier { .. } => {
-                return self.collective(scene, &inst.op, mask);
-            }
-            Op::Atomic(index) => {
-                let access = &program.accesses[index as usize];
-                self.atomic(scene, access, mask)?;
-                return Ok(Next::Told);
-            }
-            Op::Async(index) => {
-                return self.asynchronous(scene, &program.asynchronous[index as usize], mask);
-            }
-            Op::ClusterBarrier { wait } => return self.cluster_barrier(scene, wait, mask),
-            Op::Barrier(entry) => return self.barrier(scene, entry, mask),
-            Op::Exit => {
-                if P::ENABLED {
-                    self.tell(scene, mask, Detail::None);
-                }
-                self.exited |= mask;
-                self.active &= !mask;
-                if self.active != 0 {
-                    return Ok(Next::Told);
-                }
-                return Ok(if self.leave() { Next::Placed } else { Next::Stop(Stop::Exited) });
-            }
-            Op::Matrix(index) => return self.matrix(scene, index, mask),
-            Op::Texture(index) => {
-                self.texture(scene, &program.textures[index as usize], mask)?;
-                return Ok(Next::Told);
-            }
-            Op::Call(index) => return self.call(scene, index, mask),
-            Op::Return => return Ok(self.ret(scene, mask)),
-            Op::BranchIndex { index, table, join } => {
-                self.branch_table(scene, mask, (index, table, join))?;
-                return Ok(Next::Placed);
-            }
-            Op::Set { f, ref o, join } => {
-                let holds = self.joined(f(&self.regs, o), o.c, join);
-                let value = |lane| if holds >> lane & 1 == 1 { o.imm } else { 0 };
-                let values = std::array::from_fn(value);
-                commit(&mut self.regs.words[usize::from(o.d)], &values, mask);
-            }
-            Op::Trap { assertion } if mask != 0 => {
-                let kind = if assertion { FaultKind::Assertion } else { FaultKind::Trap };
-                return trouble(kind, mask.trailing_zeros());
-            }
-            Op::ActiveMask { d } => {
-                commit(&mut self.regs.words[usize::from(d)], &[self.active; LANES], mask);
-            }
-            Op::Timer { kind, wide, d } => {
-                self.read_timer(scene.arena.clock + scene.turn.executed(), kind, wide, d, mask)
-            }
-            Op::Fence { order, sc } => match scene.probe.exploration() {
-                Some(world) => world.fence(self.index, mask, order, sc),
-                None => fence(Ordering::SeqCst),
-            },
-            Op::GridDependency { wait } => {
-                if let Some(world) = scene.probe.exploration() {
-                    world.depend(self.index, wait);
-                }
-            }
-            Op::Sleep => {
-                scene.turn.polled = true;
-                scene.turn.forfeit(u32::MAX);
-            }
-            Op::Print(index) => self.print(scene, index, mask)?,
-            Op::Condition(index) => {
-                self.condition(scene, &program.condition_calls[index as usize], mask)?;
-            }
-            Op::Heap(index) => self.heap(scene, &program.heap_calls[index as usize], mask)?,
-            Op::Trap { .. } | Op::Nop => {}
-            Op::Alu { .. } | Op::Compare { .. } | Op::Branch { .. } | Op::Load(_) | Op::Store(_) => {}
-        }
-        Ok(Next::Plain)
-    }
-
-    fn joined(&self, holds: u32, c: u16, join: Join) -> u32 {
+    pub(super) fn joined(&self, holds: u32, c: u16, join: Join) -> u32 {
         let other = |negate| {
             let p = self.regs.predicates[usize::from(c)];
             if negate { !p } else { p }
@@ -371,14 +167,14 @@ impl Warp {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn compare(&mut self, holds: u32, o: &Operands, join: Join, mask: u32) {
         let (first, second) = match join {
             Join::None => (holds, !holds),
             _ => (self.joined(holds, o.c, join), self.joined(!holds, o.c, join)),
         };
         for (row, value) in [(o.d, first), (o.e, second)] {
-            // Row 0 is always true, and stands for an absent destination.
+            // Predicate 0 is always true; as a destination it stands for none.
             if row != TRUE {
                 let p = &mut self.regs.predicates[usize::from(row)];
                 *p = *p & !mask | value & mask;
@@ -386,19 +182,9 @@ impl Warp {
         }
     }
 
-    #[inline]
-    pub(super) fn branch<P: Probe>(
-        &mut self,
-        scene: &mut Scene<'_, P>,
-        taken: u32,
-        target: u32,
-        join: u32,
-    ) {
+    #[inline(always)]
+    pub(super) fn branch(&mut self, taken: u32, target: u32, join: u32) {
         let fall = self.active & !taken;
-        if P::ENABLED && self.is_told(scene) {
-            let branch = Branch { taken, diverged: taken != 0 && fall != 0 };
-            self.tell(scene, taken, Detail::Branch(branch));
-        }
         if fall == 0 {
             self.pc = target;
         } else if taken == 0 {
@@ -408,30 +194,35 @@ impl Warp {
         }
     }
 
-    fn branch_table<P: Probe>(
+    pub(super) fn branch_table<P: Probe>(
         &mut self,
-        scene: &mut Scene<'_, P>,
+        context: &mut ExecContext<'_, P>,
         mask: u32,
         (index, table, join): (u16, u32, u32),
     ) -> Outcome<()> {
         let (pc, active) = (self.pc, self.active);
-        let targets = scene.launch.entry.program.tables[table as usize].as_slice();
+        let targets = context.launch.entry.program.tables[table as usize].as_slice();
         let indices = self.regs.words[usize::from(index)];
         if let Err((lane, index)) = self.branch_indexed(&indices, mask, targets, join) {
             return trouble(FaultKind::BranchIndex { index, targets: targets.len() as u32 }, lane);
         }
         if P::ENABLED {
             let branch = Branch { taken: mask, diverged: self.active != active };
-            scene.tell((pc, self.index, active, mask), Detail::Branch(branch));
+            context.report((pc, self.index, active, mask), Detail::Branch(branch));
         }
         Ok(())
     }
 
-    fn barrier<P: Probe>(&mut self, scene: &mut Scene<'_, P>, entry: u32, mask: u32) -> Outcome<Next> {
+    pub(super) fn barrier<P: Probe>(
+        &mut self,
+        context: &mut ExecContext<'_, P>,
+        entry: u32,
+        mask: u32,
+    ) -> Outcome<Next> {
         if mask == 0 {
             return Ok(Next::Plain);
         }
-        let program = &scene.launch.entry.program;
+        let program = &context.launch.entry.program;
         let lane = mask.trailing_zeros();
         let value = |scalar: Scalar| match scalar {
             Scalar::Constant(value) => value,
@@ -459,12 +250,12 @@ impl Warp {
         }
         if P::ENABLED {
             let kind = barrier.kind.observed(id);
-            scene.tell((self.pc, self.index, self.live(), self.live()), Detail::Barrier(kind));
+            context.report((self.pc, self.index, self.live(), self.live()), Detail::Barrier(kind));
         }
         Ok(Next::Stop(Stop::Barrier { entry, id, threads }))
     }
 
-    fn read_timer(&mut self, now: u64, kind: Timer, wide: bool, d: u16, mask: u32) {
+    pub(super) fn read_timer(&mut self, now: u64, kind: Timer, wide: bool, d: u16, mask: u32) {
         let value = match kind {
             Timer::Clock | Timer::GlobalNanoseconds => now,
             Timer::ClockHigh | Timer::GlobalNanosecondsHigh => now >> 32,
@@ -476,7 +267,12 @@ impl Warp {
         }
     }
 
-    pub(super) fn tell<P: Probe>(&self, scene: &mut Scene<'_, P>, executed: u32, detail: Detail<'_>) {
-        scene.tell((self.pc, self.index, self.active, executed), detail);
+    pub(super) fn report<P: Probe>(
+        &self,
+        context: &mut ExecContext<'_, P>,
+        executed: u32,
+        detail: Detail<'_>,
+    ) {
+        context.report((self.pc, self.index, self.active, executed), detail);
     }
 }

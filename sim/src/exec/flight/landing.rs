@@ -1,4 +1,4 @@
-//! Landing of asynchronous copies.
+//! Completion of asynchronous copies.
 
 use crate::ast::Type;
 use crate::error::FaultKind;
@@ -11,13 +11,13 @@ use super::seen::Seen;
 use super::{Bulk, Few, Flight, Issuer, Notice, Target, Work};
 use crate::exec::atomic::combine;
 use crate::exec::backing::{Bytes, Sink, Source};
-use crate::exec::cluster::Common;
-use crate::exec::{Launched, Outcome, Probe, Whereabouts, trouble_at};
+use crate::exec::cluster::ClusterState;
+use crate::exec::{InstLocation, Launched, Outcome, Probe, trouble_at};
 
-impl Common {
+impl ClusterState {
     pub(super) fn fail<T>(&self, issuer: Issuer, kind: FaultKind) -> Outcome<T> {
         let block = self.members[issuer.rank as usize].block;
-        let place = Whereabouts { pc: issuer.pc, block, warp: issuer.warp };
+        let place = InstLocation { pc: issuer.pc, block, warp: issuer.warp };
         trouble_at(kind, issuer.lanes.trailing_zeros().min(31), place)
     }
 
@@ -44,14 +44,14 @@ impl Common {
         }
     }
 
-    /// Reads the source of a bulk copy, unless that has been done.
+    /// Reads the source of a bulk copy, unless it has been read.
     pub(super) fn read_ahead(&mut self, launch: &Launched<'_>, index: usize) {
         let flight = &mut self.flights[index];
         let rank = flight.issuer.rank as usize;
         let Work::Bulk(bulk) = &mut flight.work else { return };
         let (None, Some((space, address))) = (&bulk.data, bulk.from) else { return };
         let mut data = vec![0; bulk.bytes as usize];
-        // The bounds were checked at the issue, in either space.
+        // The bounds of both spaces were checked when the copy was issued.
         if space == Space::Shared {
             let shared = self.members[rank].shared.get(address as usize..);
             if let Some(from) = shared.and_then(|shared| shared.get(..data.len())) {
@@ -96,7 +96,7 @@ impl Common {
         Ok(())
     }
 
-    /// Lands the copies of some lanes; returns `true` if none remains in flight.
+    /// Completes the copies of some lanes; returns `true` if none remains in flight.
     pub(super) fn land_few<P: Probe>(
         &mut self,
         launch: &Launched<'_>,
@@ -131,7 +131,7 @@ impl Common {
         Ok(gone)
     }
 
-    /// Performs the arrivals of `cp.async.mbarrier.arrive`, after landing the copies issued before them.
+    /// Executes the arrivals of `cp.async.mbarrier.arrive`, after completing the earlier copies.
     fn arrive_after_copies<P: Probe>(
         &mut self,
         launch: &Launched<'_>,

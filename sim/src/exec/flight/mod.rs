@@ -1,9 +1,10 @@
 //! Asynchronous copies in flight.
 //!
-//! A copy lands as late as a legal execution allows: when a thread waits for it, when nothing else in
-//! its cluster can make progress, when its cluster yields, or when [`MOST_FLIGHTS`] are in flight. So a
-//! kernel that reads the target without waiting reads the old contents, and one that overwrites the
-//! source too early copies the new contents. With one host thread the order is deterministic.
+//! A copy lands (takes effect) as late as a legal execution allows: when a thread waits for it, when
+//! nothing else in its cluster can make progress, when its cluster yields, or when [`MOST_FLIGHTS`] are
+//! in flight. So a kernel that reads the target without waiting reads the old contents, and one that
+//! overwrites the source too early copies the new contents. With one host thread the order is
+//! deterministic.
 
 mod landing;
 mod seen;
@@ -14,10 +15,10 @@ use crate::lanes::{Row, Row64, for_each_lane};
 use crate::memory::Space;
 use crate::program::AtomicOp;
 
-use super::cluster::{Common, mbarrier_fault};
+use super::cluster::{ClusterState, mbarrier_fault};
 use super::{Launched, Outcome, Probe};
 
-/// Maximum copies of a cluster in flight; one more makes the oldest land.
+/// Maximum copies of a cluster in flight; another one completes the oldest.
 const MOST_FLIGHTS: usize = 4096;
 
 /// A copy in flight, or an arrival that waits for copies.
@@ -41,14 +42,14 @@ pub(in crate::exec) struct Issuer {
 pub(in crate::exec) enum Work {
     Bulk(Bulk),
     Few(Box<Few>),
-    /// `cp.async.mbarrier.arrive` on each lane's mbarrier, after the copies that the lane issued before.
+    /// `cp.async.mbarrier.arrive` on each lane's mbarrier, after the lane's earlier copies.
     Arrival(Box<Row64>),
 }
 
 /// A copy of one thread, of any size.
 #[derive(Debug)]
 pub(in crate::exec) struct Bulk {
-    /// Source space and the address within it; `None` for values of registers.
+    /// Source space and address; `None` for register values.
     pub(in crate::exec) from: Option<(Space, u64)>,
     pub(in crate::exec) data: Option<Vec<u8>>,
     pub(in crate::exec) to: Target,
@@ -63,10 +64,9 @@ pub(in crate::exec) enum Target {
     Shared(u32, u64),
 }
 
-/// The completion signal of a bulk copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::exec) enum Notice {
-    /// Rank of the block and address of an mbarrier.
+    /// Block rank and address of an mbarrier.
     Mbarrier(u32, u64),
     Group(u32),
 }
@@ -77,7 +77,7 @@ pub(in crate::exec) struct Few {
     pub(in crate::exec) sources: Row64,
     pub(in crate::exec) targets: Row64,
     pub(in crate::exec) bytes: u32,
-    /// Bytes that each lane reads; the rest is zero.
+    /// Bytes that each lane reads; the rest is zero-filled.
     pub(in crate::exec) read: [u8; 32],
     pub(in crate::exec) groups: Row,
 }
@@ -115,8 +115,7 @@ impl Flight {
     }
 }
 
-impl Common {
-    /// Puts a copy in flight, and returns its number.
+impl ClusterState {
     pub(in crate::exec) fn depart<P: Probe>(
         &mut self,
         launch: &Launched<'_>,
@@ -133,8 +132,8 @@ impl Common {
         Ok(id)
     }
 
-    /// Lands copies until the phase of a parity is complete; returns `false` if no copy in flight
-    /// signals the mbarrier.
+    /// Completes copies until the phase with this parity is complete; returns `false` if no copy in
+    /// flight signals the mbarrier.
     pub(in crate::exec) fn wait_for_phase<P: Probe>(
         &mut self,
         launch: &Launched<'_>,
@@ -177,7 +176,7 @@ impl Common {
         Ok(())
     }
 
-    /// Lands the bulk copies of a warp that are due; with `read`, only reads their sources.
+    /// Completes the bulk copies of a warp that a wait covers; with `read`, only reads their sources.
     pub(in crate::exec) fn wait_for_bulk<P: Probe>(
         &mut self,
         launch: &Launched<'_>,
@@ -207,7 +206,6 @@ impl Common {
         Ok(())
     }
 
-    /// Lands the oldest copy; returns `false` if none is in flight.
     pub(in crate::exec) fn land_oldest<P: Probe>(
         &mut self,
         launch: &Launched<'_>,
@@ -220,9 +218,9 @@ impl Common {
         Ok(true)
     }
 
-    /// Ends the copies of a block that exits: its stores to global memory land, and its `cp.async`
-    /// copies are dropped, since no thread can observe them. A bulk copy that still needs its shared
-    /// memory is an error.
+    /// Ends the copies of an exiting block: completes its bulk copies to global memory, and drops its
+    /// `cp.async` copies, since no thread can observe them. A bulk copy that still needs the block's
+    /// shared memory is an error.
     pub(in crate::exec) fn exit_block<P: Probe>(
         &mut self,
         launch: &Launched<'_>,
@@ -254,8 +252,8 @@ impl Common {
 }
 
 impl Bulk {
-    /// Returns what the copy still does with the shared memory of a block, and what waits for that;
-    /// `own` if the block has issued it.
+    /// Returns how the copy still uses a block's shared memory, and the operation that waits for that
+    /// use. `own` is set if the block issued the copy.
     fn uses(&self, rank: u32, own: bool) -> Option<(&'static str, &'static str)> {
         let writes = matches!(self.to, Target::Shared(to, _) if to == rank);
         let reads = own && self.data.is_none() && matches!(self.from, Some((Space::Shared, _)));

@@ -1,4 +1,4 @@
-//! Copies as observers see them.
+//! Copies as reported to observers.
 
 use crate::lanes::Row64;
 use crate::memory::Space;
@@ -8,7 +8,7 @@ use super::{Bulk, Few, Issuer, Notice, Target};
 
 static NOWHERE: Row64 = [0; 32];
 
-/// A copy as observers see it, and the addresses of its sources and targets.
+/// A copy with placeholder addresses, and the source and target addresses of each lane.
 pub(super) type Seen = (Copy<'static>, Row64, Row64);
 
 impl Bulk {
