@@ -14,7 +14,7 @@ pub(crate) struct Place {
     pub(crate) offset: i64,
 }
 
-/// An operation of the table that [`Op::Async`](super::Op::Async) indexes.
+/// An asynchronous operation. [`Op::Async`](super::Op::Async) has its index in `Program::asynchronous`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum AsyncOp {
     Mbarrier(MbarrierOp),
@@ -43,8 +43,8 @@ pub(crate) enum SlotOrRow {
 pub(crate) enum MbarrierKind {
     Init,
     Invalidate,
-    /// With `expect`, announces the operand's bytes and arrives once; else the operand is a count.
-    /// `completes` is false with `.noComplete`.
+    /// With `expect`, announces the operand's bytes and arrives once; else the operand is the number of
+    /// arrivals. `completes` is false with `.noComplete`.
     Arrive {
         drop: bool,
         expect: bool,
@@ -52,12 +52,12 @@ pub(crate) enum MbarrierKind {
     },
     Expect,
     Complete,
-    /// `try_wait` if it may block, else `test_wait`.
+    /// `mbarrier.try_wait` if `blocks` is set, else `mbarrier.test_wait`.
     Wait {
         blocks: bool,
         parity: bool,
     },
-    /// `cp.async.mbarrier.arrive`: an arrival once the thread's copies have landed.
+    /// `cp.async.mbarrier.arrive`: an arrival when the thread's copies are complete.
     AfterCopies {
         counted: bool,
     },
@@ -70,22 +70,21 @@ pub(crate) struct CopyOp {
     pub(crate) signal: Signal,
     /// Mask of the cluster's blocks that receive the bytes.
     pub(crate) multicast: Option<Slot>,
-    /// The reduction with the bytes at the destination; `None` replaces them.
+    /// The reduction of the copied values with those at the destination; `None` to overwrite these.
     pub(crate) change: Option<(AtomicOp, Type)>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Bytes {
-    /// `cp.async`: a few bytes per thread. `read` of them come from memory, none where the predicate
-    /// (with its negation) holds; the rest are zero.
+    /// `cp.async`: copies the first `read` bytes, by default all, and fills the rest of `bytes` with
+    /// zeros; writes only zeros if predicate `ignore` (its row, and whether it is negated) holds.
     Few { from: Place, bytes: u32, read: Option<Slot>, ignore: Option<(u16, bool)> },
-    /// `cp.async.bulk`: as many bytes as the operand says.
+    /// `cp.async.bulk`: `bytes` is the operand with the number of bytes.
     Bulk { from: Place, bytes: Slot },
     /// `st.async` and `red.async`: the values of registers.
     Values { ty: Type, count: u8, data: [Slot; 4] },
 }
 
-/// The mechanism by which threads observe that a copy has completed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Signal {
     /// Subtracts the bytes from the mbarrier's transaction count.
@@ -99,8 +98,8 @@ pub(crate) enum GroupOp {
     Commit {
         bulk: bool,
     },
-    /// Waits until at most `pending` groups are in flight; with `read`, until the others have read their
-    /// sources.
+    /// Waits until at most `pending` groups are in flight; with `read`, until all but the last `pending`
+    /// groups have read their sources.
     Wait {
         bulk: bool,
         pending: u32,

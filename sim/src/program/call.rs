@@ -1,6 +1,6 @@
 //! Calls that are not expanded in place: by address, guarded, and recursive ones.
 
-/// A range of bytes of the caller's or of the called function's activation.
+/// A range of bytes in the caller's or the callee's stack frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) offset: u32,
@@ -9,15 +9,15 @@ pub(crate) struct Part {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
-    /// The row of the address; `None` if there is one function only.
+    /// Register that holds the callee's address; `None` if only one function is possible.
     pub(crate) target: Option<u16>,
-    /// The possible functions, as indices into the table of functions.
+    /// Possible callees, as indices into `Program::functions`.
     pub(crate) functions: Vec<u32>,
     pub(crate) arguments: Vec<Part>,
     pub(crate) results: Vec<Part>,
-    /// Bytes of the caller's own activation, after which that of the function begins.
+    /// Size of the caller's stack frame in bytes; the callee's frame follows it.
     pub(crate) advance: u32,
-    /// Rows that are live in the caller after the call, and saved because the function may use them.
+    /// Registers that are live in the caller after the call, and saved because the callee may use them.
     pub(crate) words: Vec<u16>,
     pub(crate) doubles: Vec<u16>,
     pub(crate) predicates: Vec<u16>,
@@ -33,7 +33,7 @@ pub(crate) struct Activated {
     pub(crate) bytes: u32,
 }
 
-/// A call of `malloc`, which has a result, or of `free`; offsets in local memory, as those of
+/// A call of `malloc`, which has a result, or of `free`. The offsets are in local memory, like those of
 /// [`Print`](super::Print).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HeapCall {
@@ -42,8 +42,8 @@ pub(crate) struct HeapCall {
     pub(crate) result: Option<u32>,
 }
 
-/// A call of `cudaGraphSetConditional`; offsets in local memory of the handle and of its value, as those
-/// of [`Print`](super::Print).
+/// A call of `cudaGraphSetConditional`. The offsets of the handle and of its value are in local memory,
+/// like those of [`Print`](super::Print).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConditionCall {
     pub(crate) frame: Option<u16>,

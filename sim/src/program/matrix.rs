@@ -34,7 +34,7 @@ impl Element {
         }
     }
 
-    /// Number of elements in a register.
+    /// Returns the number of elements in a register.
     pub(crate) const fn packed(self) -> u32 {
         if self.bits() == 64 { 1 } else { 32 / self.bits() }
     }
@@ -63,12 +63,12 @@ pub(crate) enum Role {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spread {
-    /// Each group of four lanes has a row of A, a column of B, and pairs of the sum. A matrix of more
-    /// than 16 rows or 8 columns is several such blocks, one after the other in the registers; elements
-    /// that do not fill the registers are replicated.
+    /// Four adjacent lanes share a row of A, a column of B, or a row of the sum (in pairs of elements).
+    /// A larger matrix is split into blocks of 16 rows or 8 columns, in successive registers. Registers
+    /// in excess repeat the elements.
     Groups,
-    /// `mma.m8n8k4` of halves: four products, each of the lanes `4 q` to `4 q + 3` and `16 + 4 q` to `19
-    /// + 4 q`; `along` is set if a lane has a row of A or B.
+    /// `mma.m8n8k4` of halves: four products. Lanes `4 q` to `4 q + 3` and `16 + 4 q` to `19 + 4 q`
+    /// compute product `q`. `along` is set if each lane has a row, and not a column, of A or B.
     Quads { along: bool },
 }
 
@@ -103,7 +103,7 @@ impl Fragment {
         products * self.rows() * self.columns() / (LANES as u32 * self.element.packed())
     }
 
-    /// Returns whether the elements of a register are adjacent in a row, else in a column.
+    /// Returns whether the elements of a register are adjacent in a row, and not in a column.
     pub(crate) const fn packs_rows(&self) -> bool {
         !matches!(self.role, Role::B)
     }
@@ -165,9 +165,8 @@ pub(crate) struct Held {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Summing {
-    /// Sums of integers saturate.
     pub(crate) saturates: bool,
-    /// `.and.popc`, else `.xor.popc`.
+    /// Set for `.and.popc`, and not for `.xor.popc`.
     pub(crate) both: bool,
     pub(crate) round: Round,
 }
@@ -188,11 +187,10 @@ pub(crate) struct MatrixMove {
     pub(crate) held: Held,
     pub(crate) at: Place,
     pub(crate) load: bool,
-    /// The matrix is row-major in memory.
     pub(crate) row_major: bool,
-    /// The row with the stride in elements, if the matrix is not contiguous.
+    /// The register that holds the stride in elements, if the matrix is not contiguous.
     pub(crate) stride: Option<u16>,
-    /// A row for parts of registers.
+    /// A temporary register, for parts of registers.
     pub(crate) scratch: u16,
 }
 
@@ -207,14 +205,14 @@ pub(crate) struct RowsMove {
     pub(crate) scratch: u16,
 }
 
-/// An operation of the table that [`Op::Matrix`](super::Op::Matrix) indexes; the lanes of a warp execute
-/// it together.
+/// An operation that the lanes of a warp execute together. [`Op::Matrix`](super::Op::Matrix) has its
+/// index in `Program::matrices`.
 #[derive(Debug, Clone)]
 pub(crate) enum MatrixOp {
     Product(Box<Product>),
     Move(MatrixMove),
     Rows(RowsMove),
-    /// `movmatrix`, from the second row to the first.
+    /// `movmatrix`, from the second register to the first.
     Transpose(u16, u16),
 }
 

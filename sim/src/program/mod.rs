@@ -2,6 +2,7 @@
 
 mod asynchronous;
 mod call;
+mod effect;
 mod matrix;
 mod texture;
 
@@ -17,6 +18,7 @@ pub(crate) use asynchronous::{
 };
 
 pub(crate) use call::{Activated, Call, ConditionCall, HeapCall, Part};
+pub(crate) use effect::Effect;
 pub(crate) use matrix::{
     Element, Fragment, Held, MatrixMove, MatrixOp, Product, Role, RowsMove, Shape, Spread, Summing,
 };
@@ -24,19 +26,19 @@ pub(crate) use texture::{Geometry, Outside, Property, SurfaceAccess, TextureActi
 
 pub(crate) const LANES: usize = 32;
 
-/// Bytes of shared memory reserved for the system, if an entry refers to them; cooperative groups do.
+/// Bytes of shared memory reserved for the system in an entry that refers to them, as cooperative groups
+/// do.
 pub(crate) const RESERVED_SHARED: u32 = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) code: Vec<Inst>,
     pub(crate) info: Vec<InstructionInfo>,
-    /// For each instruction: one at which lanes or warps converge is reachable from it.
+    /// For each instruction, whether one that requires convergence is reachable from it.
     pub(crate) meets: Vec<bool>,
     pub(crate) timed: bool,
     pub(crate) accesses: Vec<Access>,
     pub(crate) barriers: Vec<Barrier>,
-    pub(crate) shuffles: Vec<ShuffleOp>,
     pub(crate) asynchronous: Vec<AsyncOp>,
     pub(crate) prints: Vec<Print>,
     pub(crate) condition_calls: Vec<ConditionCall>,
@@ -45,15 +47,14 @@ pub(crate) struct Program {
     pub(crate) textures: Vec<TextureOp>,
     pub(crate) tables: Vec<Vec<u32>>,
     pub(crate) calls: Vec<Call>,
-    /// The functions of calls that are not expanded in place.
     pub(crate) functions: Vec<Activated>,
-    /// The row of [`Init::Frame`], if the entry uses it.
+    /// The register row of [`Init::Frame`], if the entry uses it.
     pub(crate) frame: Option<u16>,
     pub(crate) rows: RowPlan,
     pub(crate) static_shared: u32,
     /// The shared variables in use, sorted by address.
     pub(crate) shared_arrays: Arc<[SharedArray]>,
-    /// Address of an external shared array with a size, which is thereby a static one.
+    /// Address of an `.extern` shared array with a size, which is placed as a static one.
     pub(crate) sized_external: Option<u32>,
     pub(crate) local_bytes: u32,
 }
@@ -66,8 +67,9 @@ pub(crate) struct SharedArray {
     pub(crate) bytes: Option<u32>,
 }
 
-/// A call of `vprintf`; offsets in local memory of the format's address, of that of its arguments, and
-/// of the result. They are relative to the activation if `frame` names the row that holds its start.
+/// A call of `vprintf`. The fields are offsets in local memory of the format's address, of the
+/// arguments' address and of the result. If `frame` is set, they are relative to the stack frame whose
+/// start the register `frame` holds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Print {
     pub(crate) frame: Option<u16>,
@@ -84,7 +86,7 @@ pub(crate) struct RowPlan {
     pub(crate) inits: Vec<(u16, Init)>,
 }
 
-/// Initial contents of a row that no ordinary instruction writes.
+/// Initial contents of a register row that no ordinary instruction writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Init {
     Word(u32),
@@ -94,7 +96,7 @@ pub(crate) enum Init {
     SpecialPredicate(Special),
     /// The address of a global variable of the module, plus an offset.
     Global(u32, i64),
-    /// Start of the function's activation in local memory; calls change it.
+    /// Start of the current function's stack frame in local memory; calls change it.
     Frame,
     /// Undefined: a temporary of an instruction.
     Scratch,
@@ -125,7 +127,7 @@ pub(crate) enum Special {
     LaneMask(MaskRelation),
     DynamicShared,
     TotalShared,
-    /// Including the reserved bytes.
+    /// Total shared memory, including the reserved bytes.
     AggregateShared,
     /// An offset in reserved shared memory, from its start.
     Reserved(u32),
@@ -136,7 +138,7 @@ pub(crate) enum Special {
     Zero,
 }
 
-/// The relation to the own lane of the lanes in a `%lanemask_*` register.
+/// Lanes in a `%lanemask_*` register, relative to the thread's own lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum MaskRelation {
     Equal,
@@ -155,27 +157,26 @@ pub(crate) enum Timer {
     GlobalNanosecondsHigh,
 }
 
-/// Predicate row that is true in every lane; the guard of instructions without one.
+/// The predicate that is true in every lane: the guard of instructions without a guard.
 pub(crate) const TRUE: u16 = 0;
-/// Predicate row that holds the carry flag of the extended-precision instructions.
+/// The predicate that holds the carry flag of the extended-precision instructions.
 pub(crate) const CARRY: u16 = 1;
-/// Predicate rows before those of the program.
+/// Number of reserved predicates: [`TRUE`] and [`CARRY`].
 pub(crate) const FIXED_PREDICATES: u16 = 2;
-/// The target of a branch without a reconvergence point.
+/// The `join` of a branch without a reconvergence point.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
-/// An instruction: an operation under a guard.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Inst {
     pub(crate) op: Op,
     pub(crate) guard: u16,
-    /// The first instruction of a basic block; paths reconverge only there.
+    /// Set for the first instruction of a basic block; paths reconverge only at such instructions.
     pub(crate) leads: bool,
     /// XOR mask of the guard: all lanes for `@!p`, else none.
     pub(crate) invert: u32,
 }
 
-/// Row numbers of an instruction; the operation determines the register file of each.
+/// Register numbers of an instruction; the operation determines the register file of each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Operands {
     pub(crate) d: u16,
@@ -183,7 +184,7 @@ pub(crate) struct Operands {
     pub(crate) a: u16,
     pub(crate) b: u16,
     pub(crate) c: u16,
-    /// A constant of the operation: a rounding mode, a truth table.
+    /// A constant of the operation, such as a rounding mode or a truth table.
     pub(crate) imm: u32,
 }
 
@@ -194,19 +195,19 @@ pub(crate) enum Op {
         f: AluFn,
         o: Operands,
     },
-    /// `setp`: predicates `d` and `e` from a comparison and predicate `c`.
+    /// `setp`: sets predicates `d` and `e` from a comparison, combined with predicate `c`.
     Compare {
         f: CompareFn,
         o: Operands,
         join: Join,
     },
-    /// `set`: the constant where a comparison holds, else 0.
+    /// `set`: `imm` where a comparison holds, else 0.
     Set {
         f: CompareFn,
         o: Operands,
         join: Join,
     },
-    /// A load, store or atomic of the access table.
+    /// A load; has the index in `Program::accesses`, as do stores and atomics.
     Load(u32),
     Store(u32),
     Atomic(u32),
@@ -223,13 +224,12 @@ pub(crate) enum Op {
     /// A call that is not expanded in place; index into the table of calls.
     Call(u32),
     Return,
-    /// A call of `vprintf`; index into its table.
+    /// A call of `vprintf`; index into the table of `vprintf` calls.
     Print(u32),
-    /// A call of `malloc` or `free`, likewise.
+    /// A call of `malloc` or `free`; index into the table of heap calls.
     Heap(u32),
-    /// A call of `cudaGraphSetConditional`, likewise.
+    /// A call of `cudaGraphSetConditional`; index into the table of these calls.
     Condition(u32),
-    /// Ends the launch, as `trap` or a failed assertion does.
     Trap {
         assertion: bool,
     },
@@ -238,37 +238,11 @@ pub(crate) enum Op {
         wait: bool,
     },
     Async(u32),
-    WarpBarrier {
-        mask: u16,
-    },
     Texture(u32),
     Matrix(u32),
-    Shuffle(u32),
-    Vote {
-        kind: Vote,
-        d: u16,
-        a: u16,
-        negate: bool,
-        mask: u16,
-    },
-    /// `match.any` and `match.all` on rows of 32 or 64 bits.
-    Match {
-        all: bool,
-        wide: bool,
-        d: u16,
-        p: Option<u16>,
-        a: u16,
-        mask: u16,
-    },
-    Reduce {
-        kind: WarpReduce,
-        d: u16,
-        a: u16,
-        mask: u16,
-    },
-    Elect {
-        d: Option<u16>,
-        p: u16,
+    /// An instruction that lanes execute together; `mask` is the register with each lane's member mask.
+    Collective {
+        kind: Collective,
         mask: u16,
     },
     ActiveMask {
@@ -291,8 +265,37 @@ pub(crate) enum Op {
     Nop,
 }
 
-/// The combination of a comparison's result with a predicate operand, stored in the low bits of
-/// [`Op::Compare`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Collective {
+    /// `bar.warp.sync`
+    Barrier,
+    Shuffle(ShuffleOp),
+    Vote {
+        kind: Vote,
+        d: u16,
+        a: u16,
+        negate: bool,
+    },
+    /// `match.any` and `match.all` on registers of 32 or 64 bits.
+    Match {
+        all: bool,
+        wide: bool,
+        d: u16,
+        p: Option<u16>,
+        a: u16,
+    },
+    Reduce {
+        kind: WarpReduce,
+        d: u16,
+        a: u16,
+    },
+    Elect {
+        d: Option<u16>,
+        p: u16,
+    },
+}
+
+/// The combination of a comparison's result with a predicate operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Join {
     None,
@@ -327,12 +330,11 @@ pub(crate) enum WarpReduce {
     },
 }
 
-/// A register row that data moves to or from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Slot {
     /// `_`, a destination that discards its value.
     Sink,
-    /// A 32-bit row; a 16-bit register keeps its upper half zero.
+    /// A 32-bit register, or (`Half`) a 16-bit register, whose upper half stays zero.
     Word(u16),
     Half(u16),
     Double(u16),
@@ -364,7 +366,7 @@ pub(crate) struct Access {
     pub(crate) count: u8,
     pub(crate) data: [Slot; 4],
     pub(crate) strength: Strength,
-    /// The ordering, as needed by an exploration.
+    /// The ordering in an [`Exploration`](crate::Exploration), which models weak memory.
     pub(crate) order: Order,
     pub(crate) atomic: Option<AtomicOp>,
     /// The destinations of `atom`, `None` for `red`; `swap` is the second operand of a compare-and-swap.
@@ -384,20 +386,19 @@ pub(crate) enum AtomicOp {
     Xor,
     Exchange,
     CompareSwap,
-    /// 128-bit operations, in halves: the operands are the first two slots of the data, and the new
-    /// value of a compare-and-swap is in the other two.
+    /// 128-bit operations, in halves: the operand is in the first two slots of `Access::data`, and the
+    /// new value of a compare-and-swap is in the other two.
     WideExchange,
     WideCompareSwap,
 }
 
 impl AtomicOp {
-    /// Returns whether locks are acquired by such an operation.
+    /// Returns whether the operation can acquire a lock.
     pub(crate) const fn may_lock(self) -> bool {
         matches!(self, Self::Exchange | Self::CompareSwap | Self::WideExchange | Self::WideCompareSwap)
     }
 }
 
-/// A scalar operand of a block barrier, in the register file or a constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scalar {
     Constant(u32),
@@ -407,7 +408,7 @@ pub(crate) enum Scalar {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Barrier {
     pub(crate) kind: BarrierOp,
-    /// All lanes of a warp execute it together.
+    /// Set if all lanes of a warp must execute the barrier together.
     pub(crate) aligned: bool,
     pub(crate) id: Scalar,
     pub(crate) threads: Option<Scalar>,
@@ -417,7 +418,7 @@ pub(crate) struct Barrier {
 pub(crate) enum BarrierOp {
     Sync,
     Arrive,
-    /// Reduces predicate `p`; `d` is a word row for the count and else a predicate.
+    /// Reduces predicate `p` into `d`, which is a 32-bit register for a count, else a predicate.
     Reduce {
         kind: BarrierReduce,
         p: u16,
@@ -441,7 +442,6 @@ pub(crate) struct ShuffleOp {
     pub(crate) a: u16,
     pub(crate) b: u16,
     pub(crate) c: u16,
-    pub(crate) mask: u16,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -453,7 +453,6 @@ pub(crate) enum ShuffleMode {
 }
 
 impl Program {
-    /// Returns whether the entry reads a special register of some kind.
     pub(crate) fn reads(&self, kind: impl Fn(Special) -> bool) -> bool {
         self.rows.inits.iter().any(|(_, init)| match *init {
             Init::Special(special) | Init::Special64(special) | Init::SpecialPredicate(special) => {
@@ -465,12 +464,11 @@ impl Program {
 }
 
 impl Special {
-    /// Returns whether the register is about reserved shared memory.
     pub(crate) const fn is_reserved(self) -> bool {
         matches!(self, Self::Reserved(_) | Self::ReservedCapacity | Self::AggregateShared)
     }
 
-    /// Returns whether the register is about a cooperative launch's grid barrier.
+    /// Returns whether the register belongs to the grid barrier of a cooperative launch.
     pub(crate) const fn is_workspace(self) -> bool {
         matches!(self, Self::WorkspaceHigh | Self::WorkspaceLow)
     }
@@ -483,26 +481,6 @@ impl Special {
                 | Self::ClusterId(_)
                 | Self::PlaceInCluster(_)
                 | Self::RankInCluster
-        )
-    }
-}
-
-impl Op {
-    /// Returns whether lanes of a warp, or warps of a block, must converge to execute it, or may have to
-    /// in the function that it calls.
-    pub(crate) const fn converges(&self) -> bool {
-        matches!(
-            self,
-            Self::Barrier(_)
-                | Self::Call(_)
-                | Self::Matrix(_)
-                | Self::ClusterBarrier { .. }
-                | Self::WarpBarrier { .. }
-                | Self::Shuffle(_)
-                | Self::Vote { .. }
-                | Self::Match { .. }
-                | Self::Reduce { .. }
-                | Self::Elect { .. }
         )
     }
 }

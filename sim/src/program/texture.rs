@@ -3,7 +3,6 @@
 use super::{AtomicOp, Slot};
 use crate::ast::Type;
 
-/// The geometry of a texture or surface, which determines the meaning of coordinates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Geometry {
     pub(crate) name: &'static str,
@@ -46,7 +45,6 @@ pub(crate) enum Property {
     Levels,
 }
 
-/// The handling of surface accesses out of range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outside {
     Trap,
@@ -56,7 +54,7 @@ pub(crate) enum Outside {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextureAction {
-    /// `tex`, at texels or at coordinates, as four words or as two pairs of halves.
+    /// `tex`: reads single texels if `texels` is set, and returns two pairs of halves if `halves` is.
     Sample {
         texels: bool,
         halves: bool,
@@ -71,7 +69,6 @@ pub(crate) enum TextureAction {
     Reduce(SurfaceAccess, AtomicOp),
 }
 
-/// The type and vector size of a surface access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SurfaceAccess {
     pub(crate) ty: Type,
@@ -84,7 +81,7 @@ pub(crate) struct TextureOp {
     pub(crate) action: TextureAction,
     pub(crate) geometry: Geometry,
     pub(crate) handle: u16,
-    /// Rows of the layer number and the coordinates.
+    /// Registers of the layer number and the coordinates.
     pub(crate) coordinates: [u16; 4],
     pub(crate) data: [Slot; 4],
 }
