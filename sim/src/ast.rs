@@ -98,7 +98,7 @@ pub(crate) struct Ast<'s> {
 #[derive(Debug, Default)]
 pub(crate) struct DebugSection<'s> {
     pub(crate) bytes: Vec<u8>,
-    /// Labels of eight bytes, each with its position in the section.
+    /// Eight-byte references to labels, each with its position in `bytes`.
     pub(crate) labels: Vec<(usize, &'s str)>,
 }
 
@@ -110,7 +110,7 @@ pub(crate) struct Variable<'s> {
     /// Size in bytes; 0 for an array without a length.
     pub(crate) bytes: u64,
     pub(crate) external: bool,
-    /// Permits another declaration of the same name (`.weak`, `.common`).
+    /// True for `.weak` and `.common`, which permit another declaration of the same name.
     pub(crate) weak: bool,
     pub(crate) init: Vec<u8>,
     pub(crate) relocations: Vec<Relocation<'s>>,
@@ -136,18 +136,17 @@ pub(crate) struct Function<'s> {
     pub(crate) max_threads: Option<[u32; 3]>,
     pub(crate) required_threads: Option<[u32; 3]>,
     pub(crate) cluster: ClusterDirectives,
-    /// `None` for a prototype; empty if the function is broken.
+    /// Statements of the body; `None` for a declaration, and empty if `broken` is set.
     pub(crate) body: Option<Vec<Statement<'s>>>,
-    /// The reason that the function cannot be parsed.
     pub(crate) broken: Option<Failure>,
-    /// Byte offset of the directive; `offset` is that of the name.
+    /// Byte offset of the directive in the PTX text; `offset` is the byte offset of the function's name.
     pub(crate) start: u32,
     pub(crate) offset: u32,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ClusterDirectives {
-    /// `.explicitcluster`: a launch must state the shape, unless the entry does.
+    /// Set by `.explicitcluster`: a launch must state the cluster's shape unless `shape` states it.
     pub(crate) explicit: bool,
     pub(crate) shape: Option<[u32; 3]>,
     pub(crate) most_blocks: Option<u32>,
@@ -162,7 +161,7 @@ pub(crate) struct Formal<'s> {
     pub(crate) register: bool,
 }
 
-/// A signature, shared by the functions that are called by address.
+/// A `.callprototype`: the signature of functions that are called by address.
 #[derive(Debug)]
 pub(crate) struct Prototype<'s> {
     pub(crate) name: &'s str,
@@ -170,7 +169,6 @@ pub(crate) struct Prototype<'s> {
     pub(crate) params: Vec<Formal<'s>>,
 }
 
-/// A statement with the byte offset where it starts.
 #[derive(Debug)]
 pub(crate) enum Statement<'s> {
     Open,
@@ -197,7 +195,6 @@ pub(crate) enum Statement<'s> {
     Instruction(Instruction<'s>),
 }
 
-/// A `.loc` directive.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SourceLocation<'s> {
     pub(crate) file: u32,
@@ -205,7 +202,7 @@ pub(crate) struct SourceLocation<'s> {
     pub(crate) column: u32,
     pub(crate) function: Option<&'s str>,
     pub(crate) inlined_at: Option<(u32, u32, u32)>,
-    /// The comment on the same line, if it holds a chain of calls.
+    /// The comment on the same line, if it holds a chain of inlined calls.
     pub(crate) comment: Option<&'s str>,
 }
 
@@ -215,13 +212,13 @@ pub(crate) struct Instruction<'s> {
     pub(crate) opcode: &'s str,
     pub(crate) modifiers: Vec<&'s str>,
     pub(crate) operands: Vec<Operand<'s>>,
-    /// Byte range of its text, without the semicolon.
+    /// Byte range of the instruction in the PTX text, without the semicolon.
     pub(crate) span: (u32, u32),
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Operand<'s> {
-    /// A register, variable, label or function; `.x` of a vector special register.
+    /// A name. For a vector special register, such as `%tid.x`, also its component.
     Name(&'s str, Option<&'s str>),
     /// `name+4` outside brackets.
     Offset(&'s str, i64),
@@ -229,7 +226,7 @@ pub(crate) enum Operand<'s> {
     Single(u32),
     Double(u64),
     Not(&'s str),
-    /// A pair of destinations, `d|p`; PTX has no negated register `-%r`.
+    /// A pair of destinations, `d|p`.
     Pair(Box<Operand<'s>>, Box<Operand<'s>>),
     /// `{a, b}` and `(a, b)`
     List(Vec<Operand<'s>>),

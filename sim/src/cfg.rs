@@ -7,7 +7,7 @@ pub(crate) struct Flow {
     pub(crate) targets: Vec<u32>,
     /// Control may fall through to the next instruction.
     pub(crate) falls: bool,
-    /// Lanes or warps must converge to execute it.
+    /// Lanes or warps must converge to execute the instruction.
     pub(crate) converges: bool,
 }
 
@@ -17,7 +17,7 @@ struct Block {
     end: usize,
     successors: Vec<usize>,
     predecessors: Vec<usize>,
-    /// Every lane that reaches the end of the block leaves the kernel.
+    /// Every lane that reaches the end of the block exits the kernel.
     leaves: bool,
 }
 
@@ -25,8 +25,7 @@ struct Block {
 pub(crate) struct Graph {
     blocks: Vec<Block>,
     block_of: Vec<usize>,
-    /// For each block: an instruction at which lanes or warps must converge is in it or reachable from
-    /// it.
+    /// For each block, whether an instruction in it or reachable from it requires convergence.
     meets: Vec<bool>,
     join: Vec<Option<usize>>,
 }
@@ -48,7 +47,7 @@ impl Graph {
         block.is_some_and(|&block| self.blocks[block].start == instruction)
     }
 
-    /// Returns whether a barrier or warp-wide instruction is reachable from here.
+    /// Returns whether a barrier or warp-wide instruction is reachable from `instruction`.
     pub(crate) fn meets(&self, instruction: usize) -> bool {
         self.block_of.get(instruction).is_some_and(|&block| self.meets[block])
     }
@@ -59,12 +58,9 @@ impl Graph {
     /// `touches` lists for each instruction the registers that it reads and those that it writes, with a
     /// flag that is set if the write covers all active lanes of the warp.
     ///
-    /// Walks register by register, backwards from each block that reads the register before writing it
-    /// to the blocks that write it. So memory does not grow with blocks times registers, and time grows
-    /// with the number of blocks that a value is live through.
-    ///
-    /// # Errors
-    /// The effort is exhausted.
+    /// For each register, walks backwards from the blocks that read the register before writing it, and
+    /// stops at blocks that write it. So memory does not grow with blocks times registers, and time
+    /// grows with the number of blocks that a value is live through.
     pub(crate) fn live_ranges(
         &self,
         touches: &[Touches],
@@ -75,7 +71,8 @@ impl Graph {
         let Exposed { mut reads, mut writes } = self.exposed(touches, registers, &mut ranges);
         reads.sort_unstable();
         writes.sort_unstable();
-        // For each block the last register written in it, and the last register live into it.
+        // For each block, the last visited register that it writes, and the last that is live on its
+        // entry.
         let mut written = vec![None; self.blocks.len()];
         let mut live = vec![None; self.blocks.len()];
         let mut writes = writes.into_iter().peekable();
@@ -104,11 +101,12 @@ impl Graph {
         Ok(ranges)
     }
 
-    /// Returns the registers that each block reads before writing them, and those that it writes for
-    /// every lane. Extends each register's range by the instructions that name it.
+    /// Returns the registers that each block reads before writing them, and the registers that it writes
+    /// in every lane. Extends each register's range by the instructions that name it.
     fn exposed(&self, touches: &[Touches], registers: usize, ranges: &mut [Option<Range>]) -> Exposed {
         let mut exposed = Exposed::default();
-        // For each register the last block that wrote it, and the last one that read its incoming value.
+        // For each register: the last block that writes it, the last block that reads its value on
+        // entry.
         let (mut writer, mut reader) = (vec![None; registers], vec![None; registers]);
         for (index, block) in self.blocks.iter().enumerate() {
             let instructions = touches.iter().enumerate().take(block.end).skip(block.start);
@@ -148,7 +146,7 @@ struct Exposed {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Touches {
     pub(crate) reads: Vec<u32>,
-    /// The flag is `false` for a guarded write, after which the old value may survive.
+    /// Written registers. `false` marks a guarded write, after which the old value may survive.
     pub(crate) writes: Vec<(u32, bool)>,
 }
 
@@ -220,7 +218,7 @@ fn post_dominators(blocks: &[Block], effort: &Effort) -> Result<Vec<Option<usize
             predecessors[successor].push(block);
         }
     }
-    // Post-order from the exit: a block's number exceeds those of its predecessors.
+    // Post-order of the reversed graph. Outside loops, a block's number exceeds its predecessors'.
     let order = post_order(exit, &predecessors);
     let mut number = vec![usize::MAX; exit + 1];
     for (place, &block) in order.iter().enumerate() {
@@ -270,7 +268,7 @@ fn meet(
     Ok(a)
 }
 
-/// Returns the post-order of a depth-first walk, without recursion.
+/// Returns the post-order of a depth-first walk. Does not recurse, because paths may be long.
 fn post_order(root: usize, next: &[Vec<usize>]) -> Vec<usize> {
     let mut seen = vec![false; next.len()];
     let mut order = Vec::with_capacity(next.len());

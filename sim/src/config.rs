@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-/// Limits and shape of a simulated device.
+/// Limits and properties of a simulated device.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Maximum bytes of allocations and live blocks together.
+    /// Maximum bytes that allocations and the state of running blocks take together.
     pub memory_limit: u64,
     /// Maximum warp instructions of one launch.
     pub step_limit: u64,
-    /// Maximum instructions of one thread of a launch, counted as its warp executes them.
+    /// Maximum instructions of each thread of a launch, counted as the instructions of its warp.
     pub thread_step_limit: u64,
-    /// Maximum host time of one launch, and in an exploration of each launch in each execution. The
-    /// clock is read at least ten times a second, also between blocks.
+    /// Maximum host time of one launch; in an [`Exploration`](crate::Exploration), of each launch in
+    /// each execution. The clock is read at least ten times a second, also between blocks.
     pub time_limit: Option<Duration>,
     /// Warp instructions after which a running warp yields to the next one.
     pub quantum: u32,
@@ -21,14 +21,15 @@ pub struct Config {
     pub threads: Option<usize>,
     /// Number of multiprocessors, as `%nsmid` and `%smid` report it.
     pub sm_count: u32,
-    /// Turns usage that PTX allows, but that is mostly a mistake, into a fault: a member mask that names
-    /// lanes that have exited or never existed.
+    /// Turns usage that PTX allows, but that is usually a mistake, into a fault: a member mask that
+    /// names lanes that have exited or never existed.
     pub strict: bool,
 }
 
 impl Default for Config {
-    /// Returns a configuration with 4 GiB of memory, limits of 20 billion steps for a launch and for a
-    /// thread, no time limit, rayon's pool, 132 multiprocessors, not strict.
+    /// Returns a configuration with 4 GiB of memory, a limit of 20 billion warp instructions for a
+    /// launch and none for a thread, no time limit, a quantum of 4096 warp instructions, rayon's pool,
+    /// 132 multiprocessors, not strict.
     fn default() -> Self {
         Self {
             memory_limit: 4 << 30,
@@ -43,7 +44,7 @@ impl Default for Config {
     }
 }
 
-/// Grid and block shape of a launch.
+/// Shape and options of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Launch {
     /// Blocks in x, y and z.
@@ -58,8 +59,8 @@ pub struct Launch {
     /// Makes all blocks resident at once, so that they may synchronise at a grid barrier
     /// (`cooperative_groups::this_grid().sync()`).
     pub cooperative: bool,
-    /// Seed of the order in which lanes, warps and blocks run; `None` for lock step and round robin.
-    /// Runs on one host thread are repeatable.
+    /// Seed of the order in which lanes, warps and blocks run; `None` for lockstep and round robin. Runs
+    /// on one host thread are repeatable.
     pub seed: Option<u64>,
 }
 
@@ -92,7 +93,7 @@ impl Launch {
 
     /// Runs the threads in an order that the seed chooses: the lanes of a warp diverge before accesses
     /// that other threads may see, and warps and blocks are scheduled at random. Code that is right only
-    /// in lock step, such as warp-synchronous code without `__syncwarp`, mostly fails under one of a few
+    /// in lockstep, such as warp-synchronous code without `__syncwarp`, usually fails under one of a few
     /// seeds. Such a launch takes several times longer.
     #[must_use]
     pub const fn with_seed(mut self, seed: u64) -> Self {
@@ -159,7 +160,8 @@ impl Args {
         self.u64(value.to_bits())
     }
 
-    /// Appends raw bytes at a multiple of `align` (a power of two).
+    /// Appends raw bytes, such as those of a struct, at an offset that is a multiple of `align` (a power
+    /// of two).
     #[must_use]
     pub fn bytes(mut self, value: &[u8], align: usize) -> Self {
         self.bytes.resize(self.bytes.len().next_multiple_of(align.max(1)), 0);

@@ -5,13 +5,13 @@ use std::cell::Cell;
 /// Maximum bytes of a module's text; each takes some fifty bytes of memory while it is parsed.
 pub(crate) const MAX_TEXT: usize = 64 << 20;
 
-/// Steps granted to a text of any size, and for each of its bytes. The output of compilers takes less
-/// than a tenth of the latter.
+/// Decoding steps allowed for a text: `BASE`, and `PER_BYTE` for each of its bytes. Compiler output
+/// takes less than a tenth of `PER_BYTE`.
 const BASE: u64 = 1 << 26;
 const PER_BYTE: u64 = 256;
 
-/// Steps for an instruction after calls are expanded, in addition to the bytes of its text: it is kept
-/// in several forms, which have about this many bytes together.
+/// Decoding steps of an instruction, besides one for each byte of its text: about as many as the bytes
+/// of its decoded forms.
 pub(crate) const INSTRUCTION: u64 = 512;
 
 /// The remaining steps of decoding a module. A step takes some nanoseconds or a byte of memory.
@@ -28,16 +28,12 @@ impl Effort {
         Self { allowed, left: Cell::new(allowed), exhausted: Cell::new(false) }
     }
 
-    /// Spends steps.
-    ///
-    /// # Errors
-    /// Fewer than `steps` steps are left.
     pub(crate) fn spend(&self, steps: u64) -> Result<(), String> {
         let Some(left) = self.left.get().checked_sub(steps) else {
             self.exhausted.set(true);
             return Err(format!(
-                "the module takes more than {} steps to decode, allowed for its size: its calls, \
-                 branches or scopes multiply",
+                "the module takes more than {} steps to decode, which is the limit for its size; its \
+                 calls, branches or scopes multiply",
                 self.allowed
             ));
         };
@@ -55,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_counted_to_the_last() {
+    fn effort_limit_is_exact() {
         let effort = Effort::for_text(1);
         effort.spend(BASE).expect("allowed");
         effort.spend(PER_BYTE).expect("allowed");

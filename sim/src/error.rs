@@ -13,7 +13,7 @@ use crate::names::readable;
 /// Maximum characters of the module's text that a message quotes in one piece.
 const SHOWN: usize = 300;
 
-/// Shortens a text of the module, since names and instructions may be of any length.
+/// Shortens a text of the module for a message, because names and instructions may be of any length.
 pub(crate) fn shortened(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]).into(),
@@ -37,7 +37,7 @@ pub struct ParseError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A thread of a launch did something that ends the launch.
+    /// A thread's error, which ended the launch.
     #[error(transparent)]
     Fault(#[from] Box<Fault>),
     /// The module has no such entry.
@@ -48,7 +48,7 @@ pub enum Error {
         /// The entries that exist, quoted and separated by commas.
         available: String,
     },
-    /// The entry exists, but is not PTX of the supported subset.
+    /// The entry exists, but uses PTX that is not supported.
     #[error("entry `{}` is broken: {reason}", readable(.name))]
     BrokenEntry {
         /// The name of the entry.
@@ -86,7 +86,7 @@ pub enum Error {
     /// An allocation or the blocks of a launch do not fit the memory limit.
     #[error("{} needs {requested} bytes; {in_use} of the limit of {limit} bytes are in use", shortened(.what))]
     MemoryLimit {
-        /// The requester.
+        /// The allocation, block or cluster that needs the memory.
         what: String,
         /// Number of bytes requested.
         requested: u64,
@@ -96,21 +96,26 @@ pub enum Error {
         limit: u64,
     },
     /// The host has no memory for an allocation within the limits.
-    #[error("{} needs {requested} bytes, which the host refuses; free some, or allocate less", shortened(.what))]
+    #[error(
+        "{} needs {requested} bytes, which the host cannot allocate; free memory or allocate less",
+        shortened(.what)
+    )]
     HostMemory {
-        /// The requester.
+        /// The object that needs the memory, such as an allocation.
         what: String,
         /// Number of bytes requested.
         requested: u64,
     },
-    /// Cells cannot be lent: the slice is empty, or some are lent already.
+    /// Host memory that cannot be [lent](crate::GlobalMemory::lend) to the device: it has no whole
+    /// 64-bit word, or overlaps memory that is lent.
     #[error(
-        "{bytes} bytes of the host at {address:#x} cannot be lent; allowed are 8 or more of which none is lent"
+        "{bytes} bytes of host memory at {address:#x} cannot be lent; allowed are 8 or more bytes that \
+         are not lent already"
     )]
     Lent {
         /// The address on the host.
         address: u64,
-        /// Bytes of the cells.
+        /// Number of bytes.
         bytes: u64,
     },
     /// A host copy, fill or free names bytes outside the live allocations.
@@ -129,7 +134,8 @@ pub enum Error {
 
 /// A thread's error, with its location in the source, in the PTX text and in the grid.
 ///
-/// Its display starts with the user's line, as compilers do, if the text has line information.
+/// The displayed text starts with the user's source line, like a compiler's message, if the PTX text has
+/// line information.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fault {
@@ -141,8 +147,8 @@ pub struct Fault {
     pub text: String,
     /// Source location of the instruction, if the text has line information.
     pub location: Option<Arc<Location>>,
-    /// The loop that the thread is in, if a limit ended it; the instruction is then the branch at the
-    /// loop's end.
+    /// The loop that the thread was in when a limit stopped it; the instruction is then the branch at
+    /// the loop's end.
     pub looping: Option<Loop>,
     /// The name of the entry.
     pub kernel: String,
@@ -171,10 +177,10 @@ impl fmt::Display for Fault {
         write!(f, ": {}", self.kind)?;
         match self.looping {
             Some(Loop { first_line, last_line }) if first_line == last_line => {
-                write!(f, "; the thread goes round in ptx line {first_line}")
+                write!(f, "; the thread loops in ptx line {first_line}")
             }
             Some(Loop { first_line, last_line }) => {
-                write!(f, "; the thread goes round in ptx lines {first_line} to {last_line}")
+                write!(f, "; the thread loops in ptx lines {first_line} to {last_line}")
             }
             None => Ok(()),
         }
@@ -186,7 +192,7 @@ impl fmt::Display for Fault {
 pub struct Loop {
     /// First line, from 1.
     pub first_line: u32,
-    /// Last line.
+    /// Last line, from 1.
     pub last_line: u32,
 }
 
@@ -198,7 +204,8 @@ impl std::error::Error for Fault {}
 pub enum TextureProblem {
     /// No object has this handle.
     #[error(
-        "{handle:#x} is no {what} of the device; allowed is the handle of one that is not destroyed"
+        "{handle:#x} is not a {what} of the device; allowed is the handle of a {what} that is not \
+         destroyed"
     )]
     NoObject {
         /// The expected object: `texture` or `surface`.
@@ -208,7 +215,7 @@ pub enum TextureProblem {
     },
     /// The object has another geometry.
     #[error(
-        "`.{named}` of {}{}; allowed is the geometry that it was made with",
+        "`.{named}` does not match {}{}; allowed is the geometry that it was created with",
         shape(*.dimensions, *.cube),
         if *.layered { " with layers" } else { "" }
     )]
@@ -231,7 +238,8 @@ fn shape(dimensions: u32, cube: bool) -> String {
 /// An access outside a surface.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{access} of {bytes} bytes of a surface at byte {}, row {}, plane {}; it has {} bytes, {} rows, {} planes",
+    "{access} of {bytes} bytes at byte {}, row {}, plane {} is outside of the surface, which has {} \
+     bytes, {} rows, {} planes",
     .at[0], .at[1], .at[2], .extent[0], .extent[1], .extent[2]
 )]
 pub struct SurfacePlace {
@@ -239,23 +247,24 @@ pub struct SurfacePlace {
     pub access: &'static str,
     /// Bytes of the access.
     pub bytes: u32,
-    /// Byte within the row, row, and plane of the access.
+    /// Position of the access: byte within the row, row within the plane, plane.
     pub at: [i32; 3],
-    /// Bytes of a row, rows of a plane, planes.
+    /// Size of the surface: bytes of a row, rows of a plane, planes.
     pub extent: [u32; 3],
 }
 
 /// Calls that are nested too deeply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "call of `{name}` in {depth} calls, with {end} bytes of local memory; allowed are {most} calls and {bytes} bytes"
+    "call of `{name}` within {depth} calls needs {end} bytes of local memory; allowed are {most} calls \
+     and {bytes} bytes"
 )]
 pub struct CallDepth {
     /// The name of the called function.
     pub name: String,
     /// Nesting depth of the thread's calls.
     pub depth: u32,
-    /// Maximum depth.
+    /// Maximum nesting depth.
     pub most: u32,
     /// Bytes of local memory that the thread would need.
     pub end: u64,
@@ -281,7 +290,7 @@ pub enum FaultKind {
         /// A description of the bounds.
         allowed: String,
     },
-    /// An access whose address is no multiple of its size.
+    /// An access whose address is not a multiple of its size.
     #[error(
         "{access} of {bytes} bytes at {space} address {address:#x} is misaligned; the address must be a multiple of {bytes}"
     )]
@@ -303,24 +312,27 @@ pub enum FaultKind {
         /// The state space of the address.
         space: Space,
     },
-    /// A call by an address that is none of the functions that the call may refer to.
+    /// A call by an address that belongs to none of the call's possible targets.
     #[error(
-        "call of {address:#x}, which is none of the functions that the call may mean; allowed are {allowed}"
+        "call of address {address:#x}, which is not a possible target of the call; allowed are {allowed}"
     )]
     NoFunction {
         /// The called address.
         address: u64,
-        /// The functions, quoted and separated by commas.
+        /// The possible targets, quoted and separated by commas.
         allowed: String,
     },
     /// `cudaGraphSetConditional` with a handle that belongs to no graph.
-    #[error("cudaGraphSetConditional of {handle:#x}, which is the handle of no graph of the context")]
+    #[error(
+        "cudaGraphSetConditional of {handle:#x}, which is not a conditional handle of a graph of the \
+         context"
+    )]
     NoCondition {
         /// The handle of the condition.
         handle: u64,
     },
     /// `free` of an address that `malloc` has not returned.
-    #[error("free of {address:#x}, at which no memory is that a kernel has allocated and not yet freed")]
+    #[error("free of {address:#x}, which is not memory that a kernel has allocated and not yet freed")]
     InvalidFree {
         /// The address passed to `free`.
         address: u64,
@@ -376,7 +388,9 @@ pub enum FaultKind {
     },
     /// An access to the shared memory of a block that has exited.
     #[error(
-        "{access} at shared address {address:#x} of block rank {rank} of the cluster, which has exited; a block must wait for the last access from outside, as at barrier.cluster"
+        "{access} at shared address {address:#x} of block rank {rank} of the cluster, which has exited; \
+         a block must wait for the last access by other blocks before it exits, for example at \
+         barrier.cluster"
     )]
     ExitedBlock {
         /// `load`, `store`, `atomic`, `copy` or `mbarrier`.
@@ -418,9 +432,10 @@ pub enum FaultKind {
         /// The allowed values.
         allowed: &'static str,
     },
-    /// A block that exits while a bulk copy still accesses its shared memory.
+    /// A block that exits while a bulk copy accesses its shared memory.
     #[error(
-        "bulk copy of {bytes} bytes is still under way as block rank {rank} of the cluster exits, whose shared memory it {uses}; {wait} must come first"
+        "bulk copy of {bytes} bytes still {uses} the shared memory of block rank {rank} of the cluster \
+         as the block exits; {wait} must come first"
     )]
     CopyUnderWay {
         /// Bytes of the copy.
@@ -442,7 +457,7 @@ pub enum FaultKind {
         /// The allowed values.
         allowed: &'static str,
     },
-    /// A warp instruction whose member mask names lanes that are not active at it.
+    /// A warp-wide instruction whose member mask names inactive lanes.
     #[error("member mask {mask:#010x} names {lanes} not active here; the active mask is {active:#010x}", lanes = Lanes(*.inactive))]
     MemberInactive {
         /// The mask of the members.
@@ -452,7 +467,7 @@ pub enum FaultKind {
         /// The lanes that are active.
         active: u32,
     },
-    /// A warp instruction whose member mask names lanes that have exited.
+    /// A warp-wide instruction whose member mask names lanes that have exited or do not exist.
     #[error("member mask {mask:#010x} names {lanes} that exited or never existed; the active mask is {active:#010x}", lanes = Lanes(*.exited))]
     MemberExited {
         /// The mask of the members.
@@ -462,7 +477,7 @@ pub enum FaultKind {
         /// The lanes that are active.
         active: u32,
     },
-    /// A warp instruction executed by lanes that its member mask does not name.
+    /// A warp-wide instruction executed by lanes that its member mask does not name.
     #[error("member mask {mask:#010x} does not name the executing {lanes}", lanes = Lanes(*.outside))]
     NotMember {
         /// The mask of the members.
@@ -470,7 +485,7 @@ pub enum FaultKind {
         /// The executing lanes outside the mask.
         outside: u32,
     },
-    /// An indexed branch past its table.
+    /// A `brx.idx` whose index is past the end of its table.
     #[error("branch index {index} is outside of the table of {targets} targets")]
     BranchIndex {
         /// The given index.
@@ -511,14 +526,14 @@ pub enum MbarrierProblem {
     /// There is no mbarrier at the address.
     #[error("is not initialised; mbarrier.init must come first")]
     Uninitialised,
-    /// The mbarrier was ended by `mbarrier.inval`.
+    /// The mbarrier was invalidated by `mbarrier.inval`.
     #[error("is invalidated; mbarrier.init must make a new one first")]
     Invalidated,
     /// `mbarrier.init` of an mbarrier that is in use.
     #[error("is initialised already; mbarrier.inval must come before another mbarrier.init")]
     InUse,
     /// The bytes of the mbarrier were overwritten.
-    #[error("holds {bytes:#x}, which is no mbarrier's state; its bytes were overwritten")]
+    #[error("holds {bytes:#x}, which is not the state of an mbarrier; its bytes were overwritten")]
     Overwritten {
         /// The current contents of the bytes.
         bytes: u64,
@@ -541,7 +556,7 @@ pub enum MbarrierProblem {
     Arrivals {
         /// The number of arrivals.
         arrivals: u32,
-        /// The pending count.
+        /// Arrivals that the phase still waits for.
         pending: u32,
     },
     /// An arrival with `.noComplete` that completes the phase.

@@ -27,7 +27,7 @@ const MAX_GRID_X: u64 = (1 << 31) - 1;
 pub struct Gpu {
     config: Config,
     memory: GlobalMemory,
-    /// The merged memories that launches see.
+    /// The memories that are visible to launches.
     seen: Mutex<Merged>,
     pool: Option<rayon::ThreadPool>,
     loaded: Mutex<HashMap<u64, Arc<Loaded>>>,
@@ -40,7 +40,7 @@ pub struct Gpu {
     conditions: Mutex<HashMap<u64, u32>>,
 }
 
-/// The heap of kernels, allocated when the first kernel needs it.
+/// The heap for `malloc` in kernels, allocated when the first kernel needs it.
 #[derive(Debug)]
 struct Heap {
     bytes: u64,
@@ -83,7 +83,7 @@ pub(crate) struct Prepared<'p> {
     heap: Option<Arc<DeviceHeap>>,
 }
 
-/// Memory of a cooperative launch's grid barrier: its size and the counter of blocks, of 32 bits each.
+/// Memory of a cooperative launch's grid barrier: a 32-bit size, which is 8, and a 32-bit block counter.
 #[derive(Debug)]
 struct Workspace {
     memory: GlobalMemory,
@@ -103,7 +103,7 @@ impl Workspace {
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        // This fails only if the kernel's memory was already freed as a whole, which is harmless.
+        // This fails only if the workspace was already freed, which is harmless.
         let _ = self.memory.free(self.address);
     }
 }
@@ -115,14 +115,14 @@ impl Prepared<'_> {
 }
 
 impl Gpu {
-    /// Returns a device without allocations and with memory of its own.
+    /// Creates a device with an empty memory of its own.
     #[must_use]
     pub fn new(config: Config) -> Self {
         let addresses = AddressSpace::of_device(0, Budget::new(config.memory_limit));
         Self::with_memory(config, GlobalMemory::new(Arc::new(addresses)))
     }
 
-    /// Returns a device that allocates from the given memory, whose budget replaces
+    /// Creates a device that allocates from the given memory, whose budget replaces
     /// [`Config::memory_limit`].
     #[must_use]
     pub fn with_memory(config: Config, memory: GlobalMemory) -> Self {
@@ -158,41 +158,42 @@ impl Gpu {
         &self.memory
     }
 
-    /// Makes other memories visible to later launches beside the device's own, such as those of the host
-    /// or of peers; replaces the memories of the previous call. No address may be in two of them.
+    /// Makes other memories, such as those of the host or of peers, visible to later launches in
+    /// addition to the device's own. Replaces the memories of the previous call. No address may be in
+    /// two of them.
     pub fn see(&self, others: impl IntoIterator<Item = GlobalMemory>) {
         let memories = std::iter::once(self.memory.clone()).chain(others).collect();
         *lock(&self.seen) = Merged::new(memories);
     }
 
-    /// Calls [`GlobalMemory::alloc`] of the device's own memory.
+    /// Allocates memory of the device; see [`GlobalMemory::alloc`].
     ///
     /// # Errors
-    /// As there.
+    /// Returns the errors of [`GlobalMemory::alloc`].
     pub fn alloc(&self, bytes: u64) -> Result<u64, Error> {
         self.memory.alloc(bytes)
     }
 
-    /// Calls [`GlobalMemory::free`] of the device's own memory.
+    /// Frees memory of the device; see [`GlobalMemory::free`].
     ///
     /// # Errors
-    /// As there.
+    /// Returns the errors of [`GlobalMemory::free`].
     pub fn free(&self, address: u64) -> Result<(), Error> {
         self.memory.free(address)
     }
 
-    /// Calls [`GlobalMemory::write`] of the device's own memory.
+    /// Copies bytes to the device's own memory; see [`GlobalMemory::write`].
     ///
     /// # Errors
-    /// As there.
+    /// Returns the errors of [`GlobalMemory::write`].
     pub fn write(&self, address: u64, from: &[u8]) -> Result<(), Error> {
         self.memory.write(address, from)
     }
 
-    /// Calls [`GlobalMemory::read`] of the device's own memory.
+    /// Copies bytes from the device's own memory; see [`GlobalMemory::read`].
     ///
     /// # Errors
-    /// As there.
+    /// Returns the errors of [`GlobalMemory::read`].
     pub fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Error> {
         self.memory.read(address, into)
     }
@@ -200,20 +201,20 @@ impl Gpu {
     /// Sets `bytes` bytes of the device's own memory to `value`.
     ///
     /// # Errors
-    /// As [`GlobalMemory::fill`].
+    /// Returns the errors of [`GlobalMemory::fill`].
     pub fn fill(&self, address: u64, value: u8, bytes: usize) -> Result<(), Error> {
         self.memory.fill(address, u64::from_le_bytes([value; 8]), bytes as u64)
     }
 
-    /// Returns the bytes in live allocations of the device's own memory.
+    /// Returns the number of bytes in live allocations of the device's own memory.
     #[must_use]
     pub fn memory_in_use(&self) -> u64 {
         self.memory.in_use()
     }
 
-    /// Returns the address and bytes of a `.global` or `.const` variable of a module, which is loaded if
-    /// need be; `None` if it has no such variable. Writes to a `.const` variable take effect in later
-    /// launches.
+    /// Returns the address and the size in bytes of a `.global` or `.const` variable of a module, which
+    /// is loaded if necessary; `None` if it has no such variable. Writes to a `.const` variable take
+    /// effect in later launches.
     ///
     /// # Errors
     /// [`Error::MemoryLimit`] when the module's variables do not fit.
@@ -233,17 +234,17 @@ impl Gpu {
         let mut loaded = lock(&self.loaded);
         if let Some(image) = loaded.remove(&module.id()) {
             for global in image.globals.iter().chain(&image.constants) {
-                // The caller may already have freed a variable by its address.
+                // The caller may already have freed a variable with `Gpu::free`.
                 let _was_live = self.memory.free(global.base());
             }
         }
     }
 
-    /// Allocates and initialises a module's variables, unless that was done; otherwise the first launch
-    /// does so.
+    /// Allocates and initialises a module's variables, unless they are loaded. Without this call, the
+    /// first launch of the module loads them.
     ///
     /// # Errors
-    /// As [`GlobalMemory::alloc`].
+    /// Returns the errors of [`GlobalMemory::alloc`].
     pub fn load(&self, module: &Module) -> Result<(), Error> {
         self.loaded(module).map(|_| ())
     }
@@ -302,11 +303,15 @@ impl Gpu {
         Ok(Loaded { globals, addresses, constants })
     }
 
-    /// Runs an entry to completion. `params` are the parameter bytes, such as an [`Args`](crate::Args).
+    /// Runs the kernel named `entry` to completion. `params` are the parameter bytes, such as an
+    /// [`Args`](crate::Args).
     ///
     /// # Errors
-    /// [`Error::Fault`] when a thread fails; the other kinds when the launch is impossible. Memory keeps
-    /// the stores up to the failure.
+    /// [`Error::UnknownEntry`] and [`Error::BrokenEntry`] for an entry that does not exist or is not
+    /// supported, [`Error::InvalidLaunch`] for a shape that is out of range, [`Error::ParameterBytes`]
+    /// for a wrong number of parameter bytes, and [`Error::MemoryLimit`] if there is no memory for the
+    /// blocks or the module's variables. [`Error::Fault`] if a thread fails, a barrier deadlocks, or a
+    /// limit of [`Config`] is reached: memory then keeps the stores up to the failure.
     pub fn launch(
         &self,
         module: &Module,
@@ -323,7 +328,7 @@ impl Gpu {
     /// Like [`launch`](Self::launch), with an observer of every instruction.
     ///
     /// # Errors
-    /// As [`launch`](Self::launch).
+    /// Returns the errors of [`launch`](Self::launch).
     pub fn launch_observed<O: Observer>(
         &self,
         module: &Module,
@@ -365,8 +370,8 @@ impl Gpu {
         exec::run(&launched, probe, limits, self.pool.as_ref())
     }
 
-    /// Returns the output of `printf` since the last call, in the order in which the threads printed;
-    /// output past 64 MiB is dropped.
+    /// Returns and removes the output of `printf` since the last call, in the order in which the threads
+    /// printed. Output past 64 MiB is dropped.
     pub fn take_printed(&self) -> Vec<u8> {
         std::mem::take(&mut lock(&self.printed))
     }
@@ -379,7 +384,7 @@ impl Gpu {
         handle
     }
 
-    /// Destroys a texture; returns `false` if none has this handle.
+    /// Destroys a texture; returns `false` if no texture has this handle.
     pub fn destroy_texture(&self, handle: u64) -> bool {
         Arc::make_mut(&mut lock(&self.objects)).textures.remove(&handle).is_some()
     }
@@ -392,30 +397,29 @@ impl Gpu {
         handle
     }
 
-    /// Destroys a surface; returns `false` if none has this handle.
+    /// Destroys a surface; returns `false` if no surface has this handle.
     pub fn destroy_surface(&self, handle: u64) -> bool {
         Arc::make_mut(&mut lock(&self.objects)).surfaces.remove(&handle).is_some()
     }
 
-    /// Sets the value of a graph's handle, which kernels in later launches change by
+    /// Sets the value of a graph's conditional handle, which kernels of later launches change by
     /// `cudaGraphSetConditional`. Using any other handle is a fault.
     pub fn set_condition(&self, handle: u64, value: u32) {
         lock(&self.conditions).insert(handle, value);
     }
 
-    /// Returns the last value of a handle; `None` if it never had one.
+    /// Returns the current value of a conditional handle; `None` if the handle does not exist.
     pub fn condition(&self, handle: u64) -> Option<u32> {
         lock(&self.conditions).get(&handle).copied()
     }
 
-    /// Removes a handle; returns `false` if it does not exist.
+    /// Removes a conditional handle; returns `false` if it does not exist.
     pub fn forget_condition(&self, handle: u64) -> bool {
         lock(&self.conditions).remove(&handle).is_some()
     }
 
-    /// Sets the bytes that kernels can allocate by `malloc`, by default 8 MiB; returns `false` once a
-    /// kernel that may allocate was launched. The bytes count as device memory once there is such a
-    /// kernel.
+    /// Sets the size in bytes of the heap for the `malloc` of kernels, by default 8 MiB. Returns `false`
+    /// once a kernel that may allocate was launched; the heap then counts as device memory.
     pub fn set_heap_bytes(&self, bytes: u64) -> bool {
         let mut heap = lock(&self.heap);
         let can = heap.made.is_none();
@@ -462,7 +466,6 @@ impl Gpu {
         Ok(Prepared { entry, shape: *shape, cluster, params, loaded, constants, workspace, heap })
     }
 
-    /// Returns a launch on the current memory.
     pub(crate) fn launched<'p>(&'p self, prepared: &'p Prepared<'_>) -> Launched<'p> {
         let Prepared { entry, shape, cluster, params, loaded, constants, workspace, heap } = prepared;
         Launched {
@@ -543,7 +546,6 @@ fn check_cluster(entry: &Entry, shape: &Launch) -> Result<Option<[u32; 3]>, Erro
     Ok(Some(cluster))
 }
 
-/// Checks a launch against the device's limits and the entry's directives.
 fn check_shape(entry: &Entry, shape: &Launch) -> Result<(), Error> {
     let check = |what, value, least, most| within(entry, what, value, least, most);
     let ([gx, gy, gz], [bx, by, bz]) = (shape.grid.map(u64::from), shape.block.map(u64::from));

@@ -8,16 +8,12 @@ use crate::error::{ParseError, shortened};
 
 pub(crate) use warpfold_ptx::Token;
 
-/// The tokens of a text, each with its byte range.
 pub(crate) type Tokens<'s> = Vec<(Token<'s>, Range<u32>)>;
 
 pub(crate) type Failure = (u32, String);
 
-/// Splits PTX text into tokens. Also returns the offsets of characters that form no token: the first of
-/// them between each two tokens.
-///
-/// # Errors
-/// Unterminated comments and strings, and text of 4 GiB or more.
+/// Splits PTX text into tokens. Also returns offsets of characters that form no token: the first one in
+/// each gap between tokens.
 pub(crate) fn tokens(source: &str) -> Result<(Tokens<'_>, Vec<u32>), Failure> {
     if u32::try_from(source.len()).is_err() {
         return Err((0, format!("text of {} bytes; at most 4294967295 are read", source.len())));
@@ -39,11 +35,10 @@ pub(crate) fn tokens(source: &str) -> Result<(Tokens<'_>, Vec<u32>), Failure> {
     Ok((found, strays))
 }
 
-/// Returns the failure for characters that form no token.
 pub(crate) fn no_token(source: &str, offset: u32) -> Failure {
     let text: String = source[offset as usize..].chars().take(12).collect();
     let text = text.lines().next().unwrap_or_default();
-    (offset, format!("`{text}` is {}", NoToken::Unknown))
+    (offset, format!("`{text}` is not a PTX token"))
 }
 
 /// Returns lines and columns of byte offsets, both from 1, by one walk over the text.
@@ -76,7 +71,6 @@ pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// Returns a message as one line of limited length.
 pub(crate) fn shown(message: &str) -> String {
     one_line(&shortened(message))
 }
@@ -114,7 +108,7 @@ mod tests {
         let (found, strays) = tokens(text).expect("tokens");
         assert_eq!((found.len(), strays.as_slice()), (4, [7, 11].as_slice()));
         let said = error(text, no_token(text, strays[0])).to_string();
-        assert_eq!(said, "ptx line 2, column 3: `# x # # y` is no token of ptx");
+        assert_eq!(said, "ptx line 2, column 3: `# x # # y` is not a PTX token");
         let text = "ret;\n\"a\n";
         let said = error(text, tokens(text).expect_err("no string")).to_string();
         assert_eq!(said, "ptx line 2, column 1: string without end");

@@ -1,8 +1,18 @@
 //! A PTX simulator: it runs GPU kernels from their text, on a machine without a GPU.
 //!
-//! From the PTX that a compiler writes, it computes a kernel's results, counts its costs, and reports
-//! its errors. To test kernels, begin with [`Sim`], which has buffers and launches of its own; this page
-//! describes the layer below it.
+//! From the PTX that a compiler writes, it computes a kernel's results, counts its instructions and
+//! memory traffic, and reports its errors. To test kernels, begin with [`Sim`], which has buffers and
+//! launches of its own; this page describes the layer below it.
+//!
+//! | task | see |
+//! |---|---|
+//! | test a kernel | [`Sim`], [`kernel_tests!`] |
+//! | launch a kernel of a module | [`Gpu::launch`], [`Launch`], [`Args`] |
+//! | find races and missing barriers | [`Hazards`], [`Call::checked`] |
+//! | try other orders of threads | [`Launch::with_seed`], [`Exploration`] |
+//! | count instructions and memory traffic | [`Profiler`] |
+//! | observe each instruction | [`Observer`], [`Gpu::launch_observed`] |
+//! | errors | [`Error`], [`Fault`], [`SimError`] |
 //!
 //! [`Module::parse`] reads the PTX text of rustc's NVPTX backend, libNVVM or nvcc, and decodes every
 //! entry once to a compact form. A [`Gpu`] owns simulated global memory and runs entries of a module:
@@ -48,20 +58,21 @@
 //! Results are bit-exact where PTX defines them. The `approx` forms (`sin`, `cos`, `lg2`, `ex2`, `tanh`,
 //! `rcp`, `rsqrt`, `sqrt`, `div`) are computed in double precision and rounded, which is at least as
 //! accurate as the hardware's result but not the same bits; `ex2` of halves has the hardware's bits.
-//! Where PTX leaves a value unspecified, it is that of the hardware: integer division by zero gives all
-//! ones; the choice of NaN, the conversion of a NaN to an integer, and the rounded results that `.ftz`
-//! treats as subnormal follow rules found by comparison with an H200 (`scripts/gpu/float.sh`). In one
-//! point the manual differs and the hardware is followed: `.ftz` does not flush singles that become
+//! Where PTX leaves a value unspecified, the hardware's value is used: integer division by zero gives
+//! all ones; the choice of NaN, the conversion of a NaN to an integer, and the rounded results that
+//! `.ftz` treats as subnormal follow rules found by comparison with an H200 (`scripts/gpu/float.sh`). In
+//! one point the manual differs and the hardware is followed: `.ftz` does not flush singles that become
 //! halves. The clock registers count the warp instructions of the block, so that runs are repeatable.
 //!
 //! # Model
 //!
-//! The paths of a divergent warp run one after the other, and reconverge at the branch's immediate
-//! post-dominator unless lanes are waiting. As on hardware since sm_70, each lane makes independent
-//! progress: lanes that poll memory yield to the lanes of their warp that they wait for, an instruction
-//! for several lanes executes for those that have arrived, and the lanes of a member mask are waited for
-//! wherever they are. Warps and blocks take turns as well: each yields after [`Config::quantum`]
-//! instructions, or sooner when it polls memory.
+//! The lanes of a warp run in lockstep until a branch separates them. The paths of a divergent warp run
+//! one after the other, and reconverge at the branch's immediate post-dominator unless lanes wait for
+//! others. As on hardware since sm_70, each lane makes independent progress: lanes that poll memory
+//! yield to the lanes of their warp that they wait for, an instruction executes for the lanes that have
+//! arrived, and one with a member mask waits for the lanes of the mask wherever they are. Warps and
+//! blocks take turns as well: each yields after [`Config::quantum`] instructions, or sooner when it
+//! polls memory.
 //!
 //! A warp at an `mbarrier.try_wait` whose phase is not complete is suspended: it takes no steps until
 //! the phase completes, or until nothing else in its cluster can make progress and the try fails. If
@@ -80,8 +91,8 @@
 //! A member mask may name lanes that have exited. They are not waited for, and the values that a shuffle
 //! reads from them are undefined. [`Config::strict`] makes such a mask an error.
 //!
-//! This is one order of many. [`Launch::with_seed`] runs lanes, warps and blocks in another one, and
-//! [`Exploration`] tries all orders of a small launch.
+//! The schedule described here is one of many possible ones. [`Launch::with_seed`] runs lanes, warps and
+//! blocks in another order, and [`Exploration`] tries all orders of a small launch.
 //!
 //! The host writes `.global` and `.const` variables at the address that [`Gpu::symbol`] returns; a
 //! launch uses const memory as it was at its start.
@@ -92,25 +103,27 @@
 //! an unsupported entry is listed in [`Module::broken`], and launching it fails with
 //! [`Error::BrokenEntry`]. An unsupported function breaks the entries that call it.
 //!
-//! Not supported yet: copies of tensors (`cp.async.bulk.tensor`), `multimem`, and vector atomics of
-//! eight elements.
+//! Not supported yet: copies of tensors (`cp.async.bulk.tensor`), the matrix products of warp groups
+//! (`wgmma`) and of sparse matrices (`mma.sp`), `multimem`, and vector atomics of eight elements.
 //!
 //! # Limits
 //!
-//! Decoding takes time and memory at most in proportion to the size of the text, whatever its contents:
-//! at most 64 MiB of text; 2^26 steps and 256 more per byte, of which an instruction takes 512 and the
-//! bytes of its text each time that a call expands it, and control flow one for each block that a
-//! register is live through; scopes and calls nested 64 deep; 512 KiB of local memory, 227 KiB of shared
-//! memory, 32 764 bytes of parameters, 64 MiB of const memory. A launch ends after
-//! [`Config::step_limit`] warp instructions, after [`Config::thread_step_limit`] of one thread, and
-//! after [`Config::time_limit`], and uses at most [`Config::memory_limit`]. Exceeding a limit is an
-//! error of one line, which quotes at most 300 characters of the text in one piece.
+//! The time and memory of decoding are at most proportional to the size of the text, which is at most 64
+//! MiB. Decoding may take 2^26 steps, and 256 more for each byte of the text. An instruction takes 512
+//! steps, and one for each byte of its text, each time that a call expands it; control flow takes one
+//! for each block that a register is live through. Scopes and calls may be nested 64 deep. An entry may
+//! have 512 KiB of local memory, 227 KiB of shared memory and 32 764 bytes of parameters, and a module
+//! 64 MiB of const memory. A launch ends after [`Config::step_limit`] warp instructions, after
+//! [`Config::thread_step_limit`] of one thread, and after [`Config::time_limit`], and uses at most
+//! [`Config::memory_limit`]. Exceeding a limit is an error of one line, which quotes at most 300
+//! characters of the text in one piece.
 //!
 //! Global memory consists of atomic 64-bit cells, so a kernel's data race yields one of the racing
 //! values and is never undefined behaviour of the host.
 // The print macros panic if standard output or error is closed or full.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod ast;
 mod cfg;
@@ -168,7 +181,7 @@ pub use observe::{
 };
 pub use texture::{AddressMode, Channel, Sampler, Texels, Texture};
 
-/// Compiles and runs the program of the readme.
+/// Runs the README's examples as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

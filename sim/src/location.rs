@@ -11,7 +11,7 @@ pub(crate) const MAX_DEPTH: usize = 64;
 
 /// A location in the source that the PTX was compiled from.
 ///
-/// It is the innermost one: if a function was inlined or called, the location is in that function, and
+/// It is the innermost location: for a function that was inlined or called,
 /// [`inlined_at`](Self::inlined_at) is the location of the call, and so on up to the kernel itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -34,8 +34,8 @@ impl Location {
         iter::successors(Some(self), |place| place.inlined_at.as_deref())
     }
 
-    /// Returns the innermost location that, judging by its path, is in no library of a compiler, a
-    /// toolkit or a registry; the outermost one if all are.
+    /// Returns the innermost location that, by its path, is not in a library of a compiler, a toolkit or
+    /// a registry; the outermost location if all are in libraries.
     #[must_use]
     pub fn user(&self) -> &Self {
         self.places().find(|place| !is_of_a_library(&place.file)).unwrap_or_else(|| self.outermost())
@@ -47,7 +47,7 @@ impl Location {
         self.places().last().unwrap_or(self)
     }
 
-    /// Displays the other locations of the chain: those further in than [`user`](Self::user), then its
+    /// Displays the rest of the chain: the locations inlined into [`user`](Self::user), then its
     /// callers.
     pub(crate) fn around(&self) -> Around<'_> {
         Around(self)
@@ -62,7 +62,7 @@ impl Location {
     }
 }
 
-/// Displays the user's line first, then the locations further in, then the callers.
+/// Displays the user's line first, then the locations inlined into it, then its callers.
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.user().here(), self.around())
@@ -116,7 +116,7 @@ fn is_of_a_library(path: &str) -> bool {
     let of_a_toolkit =
         |part: &str| part.starts_with("cuda") || part.starts_with("cu1") || part == "targets";
     of_rust
-        // Such as `/usr/local/cuda-13.0/targets/x86_64-linux/include/…` and
+        // For example `/usr/local/cuda-13.0/targets/x86_64-linux/include/…` and
         // `nvidia/cu13/bin/../include/…`.
         || has("include") && parts().any(of_a_toolkit)
         || has("cooperative_groups")
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_users_line_comes_first() {
+    fn user_line_is_shown_first() {
         let kernel = at("/home/me/a.cu", 30, None, None);
         assert_eq!(kernel.to_string(), "/home/me/a.cu:30:3");
         let helper = at("/home/me/b.cuh", 7, Some("_Z5outerPKfi"), Some(kernel));

@@ -17,7 +17,7 @@ use crate::observe::Class;
 use crate::parser;
 use crate::program::Program;
 
-/// A parsed and decoded PTX module; cloning shares it.
+/// A parsed and decoded PTX module. Clones are the same module.
 #[derive(Clone)]
 pub struct Module {
     id: u64,
@@ -56,7 +56,7 @@ pub(crate) struct GlobalVariable {
     pub(crate) addresses: Vec<Patch>,
 }
 
-/// An address to patch into initial bytes.
+/// An address to patch into the initial bytes of a variable.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patch {
     pub(crate) at: usize,
@@ -122,8 +122,8 @@ impl Module {
         Ok(Self { id: next_id(), inner: Arc::new(inner) })
     }
 
-    /// Returns another module of the same text, with separate variables on a device. It shares
-    /// everything else.
+    /// Returns another module of the same text, which has its own `.global` and `.const` variables on a
+    /// device, and shares everything else.
     #[must_use]
     pub fn another(&self) -> Self {
         Self { id: next_id(), inner: Arc::clone(&self.inner) }
@@ -147,27 +147,27 @@ impl Module {
         &self.inner.target
     }
 
-    /// Returns the entries that run, in the order of the text.
+    /// Returns the entries that can be launched, in the order of the text.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = &Entry> {
         self.inner.contents.entries.iter()
     }
 
-    /// Returns the broken entries and functions, in the order of the text; none in a module of
+    /// Returns the broken entries and functions, in the order of the text; empty for a module from
     /// [`parse`](Self::parse).
     pub fn broken(&self) -> impl ExactSizeIterator<Item = &Broken> {
         self.inner.contents.broken.iter()
     }
 
-    /// Returns the entry of a name, if it runs.
+    /// Returns the entry with this name, if it can be launched.
     #[must_use]
     pub fn entry(&self, name: &str) -> Option<&Entry> {
         self.inner.names.get(name).map(|&index| &self.inner.contents.entries[index])
     }
 
-    /// Returns the entry of a name.
+    /// Returns the entry with this name.
     ///
     /// # Errors
-    /// [`Error::BrokenEntry`] if the entry does not run, [`Error::UnknownEntry`] if there is none.
+    /// [`Error::BrokenEntry`] if the entry cannot be launched, [`Error::UnknownEntry`] if there is none.
     pub fn find(&self, name: &str) -> Result<&Entry, Error> {
         self.entry(name).ok_or_else(|| {
             let name = name.to_owned();
@@ -178,11 +178,12 @@ impl Module {
         })
     }
 
-    /// Returns the entry of a name in PTX or in its source: with its parameters (`sum<float>(float
-    /// const*, int)`), without (`sum<float>`), and in Rust without its modules.
+    /// Returns the entry with this name in PTX or in its source. A name in the source may have
+    /// parameters (`sum<float>(float const*, int)`) or none (`sum<float>`), and may omit Rust modules.
     ///
     /// # Errors
-    /// As [`find`](Self::find); [`Error::UnknownEntry`] also if several entries have the name.
+    /// Returns the errors of [`find`](Self::find), and [`Error::UnknownEntry`] also if several entries
+    /// have the name.
     ///
     /// # Examples
     ///
@@ -210,7 +211,7 @@ impl Module {
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     }
 
-    /// Returns a number that no other module has, not even after this one is dropped.
+    /// Returns a number that is unique to the module, even after it is dropped.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
@@ -260,43 +261,43 @@ impl Entry {
         &self.params
     }
 
-    /// Returns the bytes of the parameters, up to the end of the last one.
+    /// Returns the size of the parameters in bytes, up to the end of the last one.
     #[must_use]
     pub fn param_bytes(&self) -> usize {
         self.params.last().map_or(0, |last| last.offset + last.size)
     }
 
-    /// Returns the bytes of statically declared shared memory.
+    /// Returns the number of bytes of statically declared shared memory.
     #[must_use]
     pub fn static_shared_bytes(&self) -> u32 {
         self.program.static_shared
     }
 
-    /// Returns the bytes of local memory per thread.
+    /// Returns the number of bytes of local memory per thread.
     #[must_use]
     pub fn local_bytes(&self) -> u32 {
         self.program.local_bytes
     }
 
-    /// Returns the maximum block shape, of `.maxntid`.
+    /// Returns the maximum block shape, which `.maxntid` declares.
     #[must_use]
     pub fn max_threads(&self) -> Option<[u32; 3]> {
         self.max_threads
     }
 
-    /// Returns the required block shape, of `.reqntid`.
+    /// Returns the required block shape, which `.reqntid` declares.
     #[must_use]
     pub fn required_threads(&self) -> Option<[u32; 3]> {
         self.required_threads
     }
 
-    /// Returns the required cluster shape in blocks, of `.reqnctapercluster`.
+    /// Returns the required cluster shape in blocks, which `.reqnctapercluster` declares.
     #[must_use]
     pub fn required_cluster(&self) -> Option<[u32; 3]> {
         self.cluster.shape
     }
 
-    /// Returns the maximum blocks of a cluster, of `.maxclusterrank`.
+    /// Returns the maximum number of blocks in a cluster, which `.maxclusterrank` declares.
     #[must_use]
     pub fn max_cluster_blocks(&self) -> Option<u32> {
         self.cluster.most_blocks
@@ -310,15 +311,15 @@ impl Entry {
         gpu::check(self, launch).map(|_| ())
     }
 
-    /// Returns the instructions: those of the entry, with calls expanded in place where possible, and
-    /// then the functions of the other calls. An observer's event has an index into them.
+    /// Returns the instructions: those of the entry, with calls expanded in place where possible,
+    /// followed by the functions of the other calls. The events of an observer have indices into them.
     #[must_use]
     pub fn instructions(&self) -> &[InstructionInfo] {
         &self.program.info
     }
 }
 
-/// An entry that does not run, or a function that no entry can call.
+/// An entry that cannot be launched, or a function that no entry can call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
     pub(crate) name: String,
@@ -333,14 +334,14 @@ impl Broken {
         &self.name
     }
 
-    /// Returns whether it is an entry, and not a function.
+    /// Returns whether this is an entry, and not a function.
     #[must_use]
     pub fn is_entry(&self) -> bool {
         self.entry
     }
 
-    /// Returns the location and the reason of the failure. For an entry it may be in a function that it
-    /// calls, which the message then names.
+    /// Returns the location and the reason of the failure. The location may be in a function that the
+    /// entry calls, which the message then names.
     #[must_use]
     pub fn error(&self) -> &ParseError {
         &self.error
@@ -370,7 +371,7 @@ pub struct InstructionInfo {
     pub text: String,
     /// Line of the PTX text, from 1.
     pub line: u32,
-    /// The unit that executes it.
+    /// The unit that executes the instruction.
     pub class: Class,
     /// Source location, if the module has line information.
     pub location: Option<Arc<Location>>,
@@ -384,7 +385,7 @@ pub(crate) fn patches(
 ) -> Result<Vec<Patch>, String> {
     let patch = |relocation: &Relocation<'_>| {
         let target = resolve(relocation).ok_or_else(|| {
-            format!("initial value names `{}`, which is no variable before it", relocation.symbol)
+            format!("initial value names `{}`, which is not declared before it", relocation.symbol)
         })?;
         Ok(Patch { at: base + relocation.at, target, addend: relocation.addend })
     };

@@ -1,4 +1,4 @@
-//! Names of kernels and functions, as in their sources.
+//! Demangled names of kernels and functions.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
@@ -9,8 +9,8 @@ use crate::error::shortened;
 mod cpp;
 
 const MOST: usize = 4096;
-/// Maximum bytes of a demangled name: back-references make its length exponential in that of the mangled
-/// name, up to 2^80 bytes from 240.
+/// Maximum bytes of a demangled name. Back-references make its length exponential: a mangled name of 240
+/// bytes can give 2^80.
 const MOST_PLAIN: usize = 4 * MOST;
 
 /// Returns the source name of a mangled Rust name, or with the feature `cpp` of a C++ name:
@@ -63,7 +63,7 @@ pub(crate) fn is_called(mangled: &str, name: &str) -> bool {
     plain == name || without == name || without.rsplit("::").next() == Some(name)
 }
 
-/// Returns a name for messages: [`demangled`] if it is mangled, and of limited length.
+/// Returns a name for messages, [`demangled`] if possible, and of limited length.
 #[must_use]
 pub fn readable(name: &str) -> Cow<'_, str> {
     match demangled(name) {
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_both_languages_are_as_in_their_sources() {
+    fn cpp_and_rust_names_are_demangled() {
         let of = |name| demangled(name).expect("mangled");
         assert_eq!(of("_Z3sumIfEvPKT_i"), "void sum<float>(float const*, int)");
         assert_eq!(of("_ZN7kernels3sum17h0123456789abcdefE"), "kernels::sum");
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_are_called_in_several_ways() {
+    fn kernels_match_full_and_short_names() {
         let template = "_Z3sumIfEvPKT_i";
         for name in ["void sum<float>(float const*, int)", "sum<float>"] {
             assert!(is_called(template, name), "{name}");
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_takes_long() {
+    fn demangling_time_is_bounded() {
         let parts =
             ["_Z", "_ZN", "I", "S_", "N1a", "P", "_R", "T_", "Dp", "1aI", "da", "dl", "plna", "IC1"];
         let repeated = parts.map(|part| {
@@ -133,7 +133,7 @@ mod tests {
             let took = thread_time() - start;
             assert!(took < Duration::from_secs(2), "{took:?} for {name:.40}");
         }
-        // Identifiers may have any letters.
+        // The `da` of an identifier is not counted as a `delete[]`.
         let data = "data".repeat(11);
         assert_eq!(demangled(&format!("_Z44{data}Pi")), Some(format!("{data}(int*)")));
         assert!(readable(&"x".repeat(5000)).chars().count() <= 301);

@@ -63,12 +63,12 @@ impl Places<'_> {
         let mut text = format!("the space has {all} bytes");
         let behind = address.saturating_add(bytes).saturating_sub(all);
         if all != 0 && behind < NEAR {
-            let _ = write!(text, ", of which it ends {behind} behind");
+            let _ = write!(text, ", and the access ends {behind} bytes past its end");
             let last = self.entry.program.shared_arrays.iter().max_by_key(|array| array.start);
             if let Some(SharedArray { name, start, bytes }) = last {
                 let bytes = bytes.unwrap_or(self.shared_bytes.saturating_sub(*start));
                 let name = readable(name);
-                let _ = write!(text, "; the last there is `{name}`, {bytes} bytes at {start:#x}");
+                let _ = write!(text, "; the last array is `{name}`, {bytes} bytes at {start:#x}");
             }
         }
         text
@@ -107,7 +107,7 @@ fn name(allocation: &Allocation, pointers: &[(usize, u64)]) -> Option<String> {
     }
     let points = |&&(_, address): &&(usize, u64)| address != 0 && allocation.contains(address, 0);
     let (argument, _) = pointers.iter().find(points)?;
-    Some(format!("what argument {argument} points to"))
+    Some(format!("the buffer of argument {argument}"))
 }
 
 fn description(allocation: &Allocation, pointers: &[(usize, u64)]) -> String {

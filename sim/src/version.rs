@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The newest PTX version that was tested, that of CUDA 13.5.
+/// The newest PTX version that was tested, which CUDA 13.5 writes.
 pub const NEWEST: (u32, u32) = (9, 5);
 
 /// A PTX version newer than [`NEWEST`].
@@ -24,7 +24,7 @@ impl Newer {
 impl fmt::Display for Newer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ((major, minor), (known, also)) = (self.version, NEWEST);
-        write!(f, "PTX {major}.{minor}; the newest that is known is {known}.{also}")
+        write!(f, "PTX {major}.{minor}; the newest supported version is {known}.{also}")
     }
 }
 
@@ -40,12 +40,12 @@ mod tests {
     use super::{Newer, version_of};
 
     #[test]
-    fn the_version_is_found_behind_comments() {
+    fn version_is_found_after_comments() {
         assert_eq!(version_of("//\n// .version 1.0\n\n.version 8.4\n.target sm_90"), Some((8, 4)));
         assert_eq!(version_of(".version 7.8 .target sm_80"), Some((7, 8)));
         assert_eq!(version_of("no PTX"), None);
         let newer = Newer::of(".version 10.1\n").expect("newer").to_string();
-        assert_eq!(newer, "PTX 10.1; the newest that is known is 9.5");
+        assert_eq!(newer, "PTX 10.1; the newest supported version is 9.5");
         assert_eq!(Newer::of(".version 9.5\n"), None);
     }
 }

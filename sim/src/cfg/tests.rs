@@ -4,7 +4,7 @@ fn graph(flows: &[Flow]) -> Graph {
     Graph::new(flows, &Effort::for_text(0)).expect("small")
 }
 
-/// Computes the ranges by definition: iterates sets of live registers to a fixed point.
+/// Computes the live ranges from their definition: iterates sets of live registers to a fixed point.
 fn by_sets(flows: &[Flow], touches: &[Touches], registers: usize) -> Vec<Option<(usize, usize)>> {
     let follow = |at: usize| {
         let next = (flows[at].falls && at + 1 < flows.len()).then_some(at + 1);
@@ -36,7 +36,7 @@ fn by_sets(flows: &[Flow], touches: &[Touches], registers: usize) -> Vec<Option<
 }
 
 #[test]
-fn live_ranges_are_those_of_the_definition() {
+fn live_ranges_match_their_definition() {
     let mut state = 1_u64;
     let mut random = |below: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -84,7 +84,7 @@ fn meet() -> Flow {
 }
 
 #[test]
-fn if_else_joins_behind_both_sides() {
+fn if_else_joins_after_both_sides() {
     let graph = graph(&[branch(3), next(), jump(4), next(), end()]);
     assert_eq!(graph.join(0), Some(4));
 }
@@ -103,7 +103,7 @@ fn nested_branches_join_inside_out() {
 }
 
 #[test]
-fn what_leads_to_a_barrier_is_known() {
+fn blocks_that_reach_a_barrier_are_marked() {
     let graph = graph(&[branch(4), next(), meet(), jump(4), end()]);
     assert_eq!(graph.join(0), Some(4));
     assert!(graph.meets(0) && graph.meets(1) && graph.meets(2) && !graph.meets(4));

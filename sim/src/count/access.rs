@@ -1,4 +1,4 @@
-//! The traffic of one warp's access: passes over the banks, sectors, lanes on one address.
+//! Memory traffic of a warp instruction: passes over banks of shared memory, sectors of global memory.
 
 use crate::lanes::FULL;
 use crate::observe::{Memory, Spacing};
@@ -23,13 +23,13 @@ pub(super) struct Passes {
     pub(super) degree: u32,
 }
 
-/// The words that a group of lanes accesses, by bank. Reused, because creating it for each access is
+/// Words that a group of lanes accesses, by bank. Reused, because initialising it for each access is
 /// costly.
 #[derive(Debug)]
 pub(super) struct Group {
     words: [[u32; BANKS]; BANKS],
     counts: [u8; BANKS],
-    /// The largest word plus one.
+    /// Largest word plus one.
     above: u32,
 }
 
@@ -40,11 +40,11 @@ impl Group {
         (self.counts, self.above) = ([0; BANKS], 0);
     }
 
-    /// A group has at most as many words as there are banks.
+    /// Adds a word. A group has at most [`BANKS`] words.
     fn add(&mut self, word: u32, merge: bool) {
         let bank = word as usize % BANKS;
         let count = usize::from(self.counts[bank]) % BANKS;
-        // Most patterns ascend, which makes the search needless.
+        // In most access patterns the words ascend, and need no search.
         if merge && word < self.above && self.words[bank][..count].contains(&word) {
             return;
         }
@@ -54,9 +54,9 @@ impl Group {
     }
 }
 
-/// Counts the passes of an access to shared memory, and records in `banks` how many different words each
-/// bank supplied in its worst pass. Lanes on one word are served together, unless each changes it
-/// (`merge` is false).
+/// Counts the passes of an access to shared memory, and records in `banks` the number of different words
+/// that each bank supplied in its worst pass. With `merge`, lanes that access the same word share a
+/// pass. Atomics need separate passes, because each lane changes the word.
 pub(super) fn passes(
     memory: &Memory<'_>,
     merge: bool,
@@ -68,7 +68,7 @@ pub(super) fn passes(
         return Passes::default();
     }
     let words = (bytes / 4).max(1);
-    // The range of banks from which each part of the lanes reads one word.
+    // For accesses without bank conflicts, the first bank and the number of banks that supply words.
     let asked = match memory.spacing() {
         Spacing::Next if bytes >= 4 => Some((0, BANKS as u32)),
         Spacing::Same if merge => Some(((addresses[0] / 4) as u32, words)),
@@ -114,7 +114,7 @@ pub(super) fn passes(
     sum
 }
 
-/// Counts the sectors of an access to global memory, and the bytes in them that are requested.
+/// Counts the sectors of an access to global memory, and the requested bytes in them.
 pub(super) fn sectors(memory: &Memory<'_>) -> (u64, u64) {
     let &Memory { addresses, lanes: mask, bytes, .. } = memory;
     match memory.spacing() {
@@ -126,7 +126,7 @@ pub(super) fn sectors(memory: &Memory<'_>) -> (u64, u64) {
         Spacing::Same => return (1, bytes.into()),
         Spacing::Other => {}
     }
-    // Accesses are aligned to their size, at most 16 bytes, so each is within one sector.
+    // Accesses are aligned to their size of at most 16 bytes, so each is within one sector.
     let mut found = [(0_u64, 0_u32); 32];
     let mut count = 0;
     for lane in lanes(mask) {
@@ -134,14 +134,14 @@ pub(super) fn sectors(memory: &Memory<'_>) -> (u64, u64) {
         let part = ((1_u64 << bytes) - 1) as u32;
         let wanted = part << (addresses[lane] & 31);
         let known = &mut found[..count];
-        // Most patterns ascend, so comparing with the last sector suffices.
+        // Most patterns ascend, so comparing with the last sector usually suffices.
         match known.last_mut() {
             Some(last) if last.0 == sector => last.1 |= wanted,
             Some(last) if last.0 > sector => {
                 match known.iter_mut().find(|(other, _)| *other == sector) {
                     Some(other) => other.1 |= wanted,
                     None => {
-                        // Keeps the largest one last.
+                        // Keeps the largest sector last.
                         found[count] = found[count - 1];
                         found[count - 1] = (sector, wanted);
                         count += 1;
@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    /// Checks that the executor's hint about the spacing of addresses gives the same count as no hint.
+    /// Checks that the executor's hint about the spacing of addresses does not change the count.
     fn known<T: PartialEq + std::fmt::Debug>(memory: Memory<'_>, count: impl Fn(&Memory<'_>) -> T) -> T {
         let found = count(&memory);
         if memory.lanes == FULL {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn different_words_of_one_bank_take_turns() {
+    fn distinct_words_of_one_bank_conflict() {
         for (stride, degree) in [(1, 1), (2, 2), (3, 1), (4, 4), (8, 8), (16, 16), (32, 32), (33, 1)] {
             let found = passes(&at(|lane| 4 * stride * lane), FULL, 4, true, None);
             let expected = Passes { wavefronts: degree.into(), ideal: 1, degree };
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn one_word_for_several_lanes_is_one() {
+    fn lanes_on_one_word_share_a_wavefront() {
         let uniform = Passes { wavefronts: 1, ideal: 1, degree: 1 };
         assert_eq!(passes(&at(|_| 64), FULL, 4, true, None), uniform);
         assert_eq!(passes(&at(|lane| lane), FULL, 1, true, None), uniform);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_elements_go_in_halves_and_quarters() {
+    fn wide_accesses_take_two_or_four_wavefronts() {
         let wide = |bytes: u64, stride: u64, mask| {
             let found = passes(&at(|lane| bytes * stride * lane), mask, bytes as u32, true, None);
             (found.wavefronts, found.ideal, found.degree)
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn banks_say_how_many_words_each_gave() {
+    fn banks_record_words_of_the_worst_pass() {
         let mut banks = [0; 32];
         passes(&at(|lane| 8 * lane), FULL, 4, true, Some(&mut banks));
         assert!(
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn sectors_are_counted_once_per_request_with_the_bytes_asked_for() {
+    fn each_request_counts_a_sector_once() {
         let strided = |stride: u64| sectors(&at(|lane| 4096 + 4 * stride * lane), FULL, 4);
         let expected = [(4, 128), (8, 128), (16, 128), (32, 128), (32, 128)];
         assert_eq!([1, 2, 4, 8, 16].map(strided), expected);

@@ -1,4 +1,4 @@
-//! Counters in use: those of the blocks that ran with them, and the state of the current block.
+//! Counters that successive blocks reuse.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use super::access::{self, Group, Passes, most_on_one, passes, sectors};
 use super::plan::{InFlight, Plan};
 use super::{AtomicAccess, GlobalAccess, Profile, SharedAccess, Step, Tally, Timeline};
 
-/// Counters of the blocks that used them one after the other, and the state of the current one.
+/// Counters of the blocks that have used them, and the state of the current block.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Counts {
     plan: Arc<Plan>,
     executed: Vec<[u64; 2]>,
-    /// All other counts, for instructions that do more than compute.
+    /// Counts other than `executed`, for the instructions that do more than compute.
     tallies: Vec<Tally>,
     steps: Vec<Step>,
     timeline: Timeline,
@@ -32,7 +32,7 @@ pub struct Counts {
 #[derive(Debug, Default)]
 struct BlockState {
     warps: Vec<WarpState>,
-    /// For each step, the number of warps that stored to shared memory.
+    /// For each [`Step`], the mask of warps that stored to shared memory.
     active: Vec<u32>,
     copy_bytes: u64,
     rank: u32,

@@ -1,7 +1,7 @@
-//! Counters of a launch, by instruction and by step of a block.
+//! Counters of a launch, by instruction and by step of a block: its work between two block barriers.
 //!
-//! A [`Profiler`] observes the launches of one entry; its [`Profile`] holds exact numbers with the
-//! meaning that Nsight Compute gives them on compute capability 9.0, for PTX instructions in place of
+//! A [`Profiler`] observes the launches of one entry. Its [`Profile`] contains exact numbers, with the
+//! meaning that Nsight Compute gives them on compute capability 9.0, for PTX instructions instead of
 //! machine instructions.
 
 mod access;
@@ -20,10 +20,11 @@ use plan::Plan;
 pub use steps::{Step, Timeline, WarpStep};
 pub use tally::{AtomicAccess, GlobalAccess, SharedAccess, Tally};
 
-/// Counters of everything that the launches of one entry do.
+/// An observer that counts the work of one entry's launches, for
+/// [`Gpu::launch_observed`](crate::Gpu::launch_observed).
 ///
-/// Blocks take turns with a few sets of counters, which are summed when the [`Profile`] is requested, so
-/// that counting needs no lock while a block runs.
+/// Blocks reuse a few sets of counters, which are summed when the [`Profile`] is requested, so that
+/// counting needs no lock while a block runs.
 #[derive(Debug, Default)]
 pub struct Profiler {
     plan: OnceLock<Arc<Plan>>,
@@ -33,18 +34,18 @@ pub struct Profiler {
 /// The result of a [`Profiler`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// The tally of each instruction of the entry.
+    /// Tallies of the entry's instructions, by index.
     pub instructions: Vec<Tally>,
     /// Blocks that ran to completion.
     pub blocks: u64,
-    /// Warps of those blocks.
+    /// Warps of the blocks that ran to completion.
     pub warps: u64,
     /// The steps of a block, summed over all blocks.
     pub steps: Vec<Step>,
-    /// The timeline of block 0, step by step and warp by warp.
+    /// Timeline of block 0, by step and warp.
     pub timeline: Timeline,
-    /// Maximum bytes of global loads that a thread had in flight: issued, with no later instruction that
-    /// names the result.
+    /// Maximum bytes of global loads that a thread had in flight: issued, and not yet followed by an
+    /// instruction that names the result.
     pub bytes_in_flight: u32,
     /// Maximum bytes of asynchronous copies that a block had in flight.
     pub copy_bytes_in_flight: u64,
@@ -61,7 +62,7 @@ impl Profile {
         total
     }
 
-    /// Adds another launch of the same entry; the timeline is kept.
+    /// Adds the counts of another launch of the same entry. Keeps `self.timeline` unless it is empty.
     pub fn add(&mut self, other: &Self) {
         let length = self.instructions.len().max(other.instructions.len());
         self.instructions.resize(length, Tally::default());
@@ -77,7 +78,7 @@ impl Profile {
         self.warps += other.warps;
         self.bytes_in_flight = self.bytes_in_flight.max(other.bytes_in_flight);
         self.copy_bytes_in_flight = self.copy_bytes_in_flight.max(other.copy_bytes_in_flight);
-        // Two launches on one address are two separate queues, so their counts are not added.
+        // Atomics of different launches do not contend for an address, so their counts are not added.
         self.hottest_atomic = self.hottest_atomic.max_by_key_of(other.hottest_atomic);
         if self.timeline.steps.is_empty() {
             self.timeline = other.timeline.clone();
@@ -99,7 +100,7 @@ impl MaxByKeyOf for Option<(u64, u64)> {
 }
 
 impl Profiler {
-    /// Returns a profiler without counts.
+    /// Creates a profiler without counts.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -1,5 +1,5 @@
-//! Static facts of an entry's instructions: which of them need a full tally, and which registers they
-//! name.
+//! Static properties of an entry's instructions: which of them need a full tally, and which registers
+//! they name.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// Index of each instruction's tally; [`NONE`] for those that only compute.
+    /// Index of each instruction's tally; [`NONE`] for instructions that only compute.
     slots: Vec<u32>,
     pub(super) tallies: usize,
     uses: Vec<Box<[u16]>>,
@@ -63,12 +63,12 @@ fn computes(info: &InstructionInfo) -> bool {
     )
 }
 
-/// Returns the numbers of the registers in a text, in order of first use.
 fn registers(text: &str, names: &mut HashMap<String, u16>) -> Box<[u16]> {
     let mut found: Vec<u16> = Vec::new();
     for piece in text.split('%').skip(1) {
         let end = piece.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(piece.len());
-        // Special registers such as `%tid.x` are counted too; no load writes them, so this is harmless.
+        // Special registers such as `%tid.x` are included; this is harmless, because no load writes
+        // them.
         let next = names.len() as u16;
         let number = *names.entry(piece[..end].to_owned()).or_insert(next);
         if !found.contains(&number) {
@@ -78,10 +78,9 @@ fn registers(text: &str, names: &mut HashMap<String, u16>) -> Box<[u16]> {
     found.into()
 }
 
-/// Loads from global memory that a thread of a warp has in flight.
 #[derive(Debug, Default, Clone)]
 pub(super) struct InFlight {
-    /// Instruction and bytes of each.
+    /// Instruction and bytes of each load.
     loads: Vec<(u32, u32)>,
     bytes: u32,
     pub(super) peak: u32,
@@ -93,7 +92,7 @@ impl InFlight {
         self.bytes = 0;
     }
 
-    /// Retires the loads whose results the instruction names, since it waits for them.
+    /// Retires the loads whose results the instruction names, because the instruction waits for them.
     #[inline]
     pub(super) fn execute(&mut self, plan: &Plan, index: u32) {
         if self.loads.is_empty() {
@@ -121,7 +120,7 @@ mod tests {
     use crate::module::Module;
 
     #[test]
-    fn a_load_is_under_way_until_its_result_is_named() {
+    fn load_is_in_flight_until_its_result_is_named() {
         let text =
             ".version 7.8 .target sm_80 .entry k() { .reg .b32 %r<8>; .reg .b64 %rd<2>; .reg .pred %p;
             ld.global.v2.b32 {%r1, %r2}, [%rd1]; @%p ld.global.b32 %r3, [%rd1+8]; add.u32 %r5, %r4, 1;

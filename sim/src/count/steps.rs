@@ -2,17 +2,17 @@
 
 use super::tally::SharedAccess;
 
-/// A step summed over all blocks: the work of warps between their `n`th block barrier and the next; step
-/// 0 precedes the first barrier.
+/// A step, summed over all blocks: the work of warps between their `n`th block barrier and the next one.
+/// Step 0 precedes the first barrier.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Step {
     /// Blocks that reached the step.
     pub blocks: u64,
-    /// Warps in which at least one lane stored to shared memory, over all blocks.
+    /// Warps that stored to shared memory, over all blocks.
     pub active_warps: u64,
-    /// Blocks with such a warp.
+    /// Blocks in which at least one warp stored to shared memory.
     pub active_blocks: u64,
-    /// Lanes that stored, once per store instruction, over all blocks.
+    /// Lanes that stored to shared memory, once per store instruction, over all blocks.
     pub stores: u64,
     /// Instructions issued by warps.
     pub warp_instructions: u64,
@@ -29,7 +29,7 @@ pub struct WarpStep {
     pub stored: u32,
     /// Lanes that loaded from shared memory.
     pub loaded: u32,
-    /// Different words that each bank supplied in its worst pass.
+    /// Number of different words that each bank supplied in its worst pass.
     pub banks: [u8; 32],
     /// Passes over the banks.
     pub wavefronts: u64,

@@ -1,4 +1,4 @@
-//! Counts of an instruction, and of any sum of instructions.
+//! Counters of an instruction, or of a sum of instructions.
 
 use std::ops::AddAssign;
 
@@ -15,10 +15,10 @@ pub struct SharedAccess {
     pub requests: u64,
     /// Passes over the 32 banks.
     pub wavefronts: u64,
-    /// Passes that the same bytes take without bank conflicts: one per 32 lanes of up to 4 bytes, 16
-    /// lanes of 8 or 8 lanes of 16.
+    /// Passes that the access would take without bank conflicts: one for 32 lanes of up to 4 bytes, for
+    /// 16 lanes of 8 bytes, or for 8 lanes of 16 bytes.
     pub ideal: u64,
-    /// Maximum of different words that one pass requested from one bank: an n-way conflict.
+    /// Maximum number of different words that one pass requested from one bank: an n-way conflict.
     pub degree: u32,
 }
 
@@ -44,7 +44,7 @@ pub struct GlobalAccess {
     pub requests: u64,
     /// Sectors of 32 bytes, each counted once per request.
     pub sectors: u64,
-    /// Requested bytes in those sectors, each counted once per request.
+    /// Requested bytes in those sectors; a byte that several lanes request counts once per request.
     pub useful_bytes: u64,
 }
 
@@ -55,7 +55,7 @@ impl GlobalAccess {
         self.sectors * 32
     }
 
-    /// Returns the useful part of the bytes moved, from 0 to 1; `None` if nothing moved.
+    /// Returns the useful fraction of the bytes moved, from 0 to 1; `None` if nothing moved.
     #[must_use]
     pub fn efficiency(&self) -> Option<f64> {
         (self.sectors > 0).then(|| self.useful_bytes as f64 / self.moved_bytes() as f64)
@@ -73,11 +73,11 @@ impl AddAssign for GlobalAccess {
 pub struct AtomicAccess {
     /// Warp instructions with at least one participating lane.
     pub requests: u64,
-    /// Participating lanes, each of which is one operation on memory.
+    /// Participating lanes. Each is one operation on memory.
     pub operations: u64,
     /// Sectors of 32 bytes, each counted once per request.
     pub sectors: u64,
-    /// Serialised operations: for each request the maximum number of lanes on one address.
+    /// Serialised operations: the maximum number of lanes on one address, summed over the requests.
     pub passes: u64,
 }
 
@@ -96,7 +96,7 @@ pub struct Tally {
     pub thread_instructions: u64,
     /// Branches, counted once per warp.
     pub branches: u64,
-    /// Branches whose lanes diverged.
+    /// Branches whose lanes diverged, counted once per warp.
     pub divergent_branches: u64,
     /// Arrivals of warps at block barriers.
     pub block_barriers: u64,
@@ -106,9 +106,9 @@ pub struct Tally {
     pub shuffles: u64,
     /// Loads from the block's own shared memory.
     pub shared_loads: SharedAccess,
-    /// Stores to shared memory.
+    /// Stores to the block's own shared memory.
     pub shared_stores: SharedAccess,
-    /// Atomics on shared memory.
+    /// Atomics on the block's own shared memory.
     pub shared_atomics: SharedAccess,
     /// Accesses of any kind to the shared memory of other blocks of the cluster.
     pub remote_requests: u64,
@@ -125,7 +125,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Returns the mean number of lanes whose predicate held, over warp instructions.
+    /// Returns the mean number of lanes whose predicate held, per warp instruction; `None` without
+    /// instructions.
     #[must_use]
     pub fn mean_lanes(&self) -> Option<f64> {
         let warps = self.warp_instructions;

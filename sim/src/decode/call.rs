@@ -1,6 +1,6 @@
-//! Calls. A direct call by name is expanded in place. A call by address, a guarded call and a recursive
-//! call are not: the function's code is then placed once, after the entry's code, and each call
-//! activates it with local memory of its own.
+//! Calls. A direct call by name is expanded in place. For a call by address, a guarded call or a
+//! recursive call, the function's code is placed once, after the entry's code ("outlined"), and each
+//! call gives it a new stack frame in local memory.
 
 use crate::ast::{Formal, Function, Instruction, Operand, Type};
 use crate::effort::Effort;
@@ -21,10 +21,10 @@ type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 
 #[derive(Debug)]
 pub(super) struct Site<'s> {
-    /// The functions that the call may activate, as indices into `outlined`.
+    /// Possible callees, as indices into `outlined`.
     functions: Vec<u32>,
-    /// The scope and name of the prototype or target list of a call by address; resolved in
-    /// `find_functions`.
+    /// For a call by address, the scope and name of its prototype or target list, from which
+    /// `find_functions` finds the callees.
     listed: Option<(usize, &'s str)>,
     arguments: Vec<Part>,
     results: Vec<Part>,
@@ -44,12 +44,11 @@ pub(super) struct Outlined {
 
 struct System {
     name: &'static str,
-    /// Bytes of each parameter; `results` has those of each result.
+    /// Sizes in bytes of the parameters and of the results.
     arguments: &'static [u32],
     results: &'static [u32],
     /// A call may omit the result.
     drops_result: bool,
-    /// The arguments are checked.
     checked: bool,
     decode: for<'c, 'a, 's> fn(&mut Context<'c, 'a, 's>) -> Result<Op>,
 }
@@ -96,7 +95,7 @@ impl<'a, 's> Flattener<'a, '_, 's> {
             _ => {
                 let name = call.name;
                 return Err(Nested::here(format!(
-                    "call of `{name}`, which is no function of the module"
+                    "call of `{name}`, which is not a function of the module"
                 )));
             }
         };
@@ -124,11 +123,12 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         let name = call.name;
         if !function.external {
             return Err(Nested::here(format!(
-                "call of `{name}`, which is a prototype without a body here"
+                "call of `{name}`, which is a prototype without a body in this module"
             )));
         }
         let Some(known) = System::ALL.iter().find(|known| known.name == name) else {
-            let message = format!("call of `{name}`, which is an external function without a body here");
+            let message =
+                format!("call of `{name}`, which is an external function without a body in this module");
             return Err(Nested::Here(message));
         };
         let mut has = |operands: &[Operand<'s>], bytes: &[u32]| {
@@ -141,7 +141,7 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         if known.checked && !(has(call.arguments, known.arguments) && results) {
             let (arguments, results) = (known.arguments, known.results);
             return Err(Nested::here(format!(
-                "`{name}` takes `.param` variables of {arguments:?} bytes and gives {results:?}"
+                "`{name}` takes `.param` variables of {arguments:?} bytes and returns {results:?}"
             )));
         }
         self.flat.items.push(item);
@@ -176,14 +176,16 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         function: &Function<'s>,
         call: &CallOperands<'_, 's>,
     ) -> std::result::Result<(), Nested> {
-        // A declaration with a result may refer to a function without one, as in linked texts; the value
-        // that is read then is unspecified.
+        // Linked modules may declare a result for a function that has none; the result is then
+        // unspecified.
         let results = if function.returns.is_empty() { &[] } else { call.results };
         for (formals, actuals) in [(&function.returns, results), (&function.params, call.arguments)] {
             if formals.len() != actuals.len() {
                 let (given, wanted) = (actuals.len(), formals.len());
                 let name = function.name;
-                return Err(Nested::here(format!("call of `{name}` with {given} values for {wanted}")));
+                return Err(Nested::here(format!(
+                    "call of `{name}` with {given} values where it declares {wanted}"
+                )));
             }
             for (formal, actual) in formals.iter().zip(actuals) {
                 self.effort.spend(formal.name.len() as u64).map_err(Nested::Here)?;
@@ -198,7 +200,6 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         Ok(())
     }
 
-    /// Binds the formals of a function to the caller's variables.
     fn bind(
         &mut self,
         scope: usize,
@@ -219,7 +220,7 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         Ok(())
     }
 
-    /// Records a call by address; its possible functions are known only after all of the text was read.
+    /// Records a call by address; its possible functions are resolved after the whole text is read.
     fn indirect(
         &mut self,
         item: Item<'a, 's>,
@@ -251,7 +252,7 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         Ok(())
     }
 
-    /// Returns the index of a function in `outlined`, where it is added if need be.
+    /// Returns the index of a function in `outlined`, adding it if necessary.
     fn outlined(&mut self, index: usize) -> std::result::Result<u32, String> {
         if let Some(place) = self.flat.outlined.iter().position(|outlined| outlined.index == index) {
             return Ok(place as u32);
@@ -270,7 +271,7 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         Ok(self.flat.outlined.len() as u32 - 1)
     }
 
-    /// Appends the activated functions after the entry, until no call refers to another one.
+    /// Appends the callees in `outlined`, and the functions that they call, after the entry's code.
     pub(super) fn outline(&mut self, entry: &Function<'s>) -> std::result::Result<(), Failure> {
         if self.flat.sites.is_empty() {
             return Ok(());
@@ -325,7 +326,10 @@ impl<'a, 's> Flattener<'a, '_, 's> {
                 let taken = [prototype.returns.len(), prototype.params.len()];
                 if given != taken {
                     let [results, arguments] = taken;
-                    return Err(format!("`{name}` has {results} results and {arguments} parameters"));
+                    return Err(format!(
+                        "the call does not match `{name}`, which has {results} results and {arguments} \
+                         parameters"
+                    ));
                 }
                 let like = |&index: &usize| {
                     let function = &self.ast.functions[index];
@@ -357,7 +361,7 @@ impl<'a, 's> Flattener<'a, '_, 's> {
     fn named(&self, names: &[&str]) -> std::result::Result<Vec<usize>, String> {
         let function = |name: &&str| match self.module.names.get(name) {
             Some(Symbol::Function(index)) if self.ast.functions[*index].body.is_some() => Ok(*index),
-            _ => Err(format!("`{name}` is no function with a body")),
+            _ => Err(format!("`{name}` is not a function with a body")),
         };
         names.iter().map(function).collect()
     }
@@ -368,7 +372,7 @@ fn are_alike(some: &[Formal<'_>], others: &[Formal<'_>]) -> bool {
     some.iter().map(shape).eq(others.iter().map(shape))
 }
 
-/// Returns the offset of a `.param` variable within the activation that contains the call.
+/// Returns the range of a `.param` variable in the stack frame of the function that contains the call.
 fn part<'s>(scopes: &mut Scopes<'s>, scope: usize, operand: &Operand<'s>) -> Option<Part> {
     let Operand::Name(name, None) = operand else { return None };
     match scopes.find(scope, name)? {
@@ -384,7 +388,6 @@ pub(super) struct CallOperands<'i, 's> {
     /// The function, or the register that holds its address.
     pub(super) name: &'s str,
     pub(super) arguments: &'i [Operand<'s>],
-    /// The prototype or the list of functions of a call by address.
     listed: Option<&'s str>,
 }
 
@@ -396,7 +399,7 @@ impl<'i, 's> CallOperands<'i, 's> {
         };
         let (name, rest) = match rest {
             [Operand::Name(name, None), rest @ ..] => (*name, rest),
-            _ => return Err(Nested::here("a call names a function or a register")),
+            _ => return Err(Nested::here("the target of a call must be a function or a register")),
         };
         let (arguments, rest) = match rest {
             [Operand::List(arguments), rest @ ..] => (arguments.as_slice(), rest),
@@ -405,7 +408,11 @@ impl<'i, 's> CallOperands<'i, 's> {
         let listed = match rest {
             [] => None,
             [Operand::Name(name, None)] => Some(*name),
-            _ => return Err(Nested::here("a call ends with its values, or a prototype behind them")),
+            _ => {
+                return Err(Nested::here(
+                    "a call must end with its arguments, or with a prototype after them",
+                ));
+            }
         };
         Ok(Self { results, name, arguments, listed })
     }
@@ -418,7 +425,10 @@ pub(super) fn call(cx: &mut Cx<'_, '_, '_>, item: &Item<'_, '_>) -> Result<Op> {
     };
     let Some(site) = item.site else {
         let known = System::ALL.iter().find(|known| known.name == name);
-        return known.map_or_else(|| Err(format!("call of `{name}`")), |known| (known.decode)(cx));
+        return known.map_or_else(
+            || Err(format!("call of `{name}`, which has no body")),
+            |known| (known.decode)(cx),
+        );
     };
     let target = match listed {
         Some(_) => Some(cx.source_of(&Operand::Name(name, None), Type::U64)?),
@@ -457,7 +467,7 @@ pub(super) fn activated(cx: &Cx<'_, '_, '_>, names: &[Function<'_>]) -> Vec<Acti
     cx.flat.outlined.iter().map(function).collect()
 }
 
-/// Records the rows that each caller needs after its call, from the live ranges of the registers.
+/// Records for each call the registers that are live in the caller after the call.
 pub(super) fn keep(
     calls: &mut [Call],
     code: &[Inst],

@@ -15,8 +15,8 @@ fn address_type(cx: &mut Cx<'_, '_, '_>) -> Result<Type> {
     if matches!(ty, Type::U32 | Type::U64) { Ok(ty) } else { cx.wrong_type(ty) }
 }
 
-/// `mapa`: maps an address to the shared memory of the cluster's block of a given rank. Generic and
-/// shared addresses hold the rank in the same bits.
+/// Decodes `mapa`, which maps an address to the shared memory of the block with a given rank in the
+/// cluster. Generic and shared addresses hold the rank in the same bits.
 pub(super) fn mapa(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let shared = cx.take("shared::cluster");
     let ty = address_type(cx)?;
@@ -32,17 +32,16 @@ fn generic_needs_64(shared: bool, ty: Type) -> Result<()> {
     if shared || ty.bits() == 64 {
         return Ok(());
     }
-    Err("generic addresses have 64 bits; with `.shared::cluster`, 32 are enough".to_owned())
+    Err("a generic address needs 64 bits; 32 bits are allowed with `.shared::cluster`".to_owned())
 }
 
-/// `getctarank`: returns the rank of the block that owns a shared address.
 pub(super) fn getctarank(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let shared = cx.take("shared::cluster");
     let ty = address_type(cx)?;
     generic_needs_64(shared, ty)?;
     cx.arity(2..=2)?;
     let a = cx.source(1, ty)?;
-    // An address without a rank is the block's own.
+    // An address without a rank refers to the executing block's memory.
     let b = cx.rows.constant(Init::Special(Special::RankInCluster));
     let d = cx.destination(0, Type::U32)?;
     let f = match (File::of(ty), shared) {
@@ -59,7 +58,7 @@ fn rank(address: u64, own: u32) -> u32 {
     owner(address).0.map_or(own, |rank| rank as u32)
 }
 
-/// `barrier.cluster`, with the same rule as other barriers: the whole warp arrives together.
+/// Decodes `barrier.cluster`, which all lanes of a warp execute together, even without `.aligned`.
 pub(super) fn barrier(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let wait = cx.require("an operation", &[("arrive", false), ("wait", true)])?;
     cx.ignore(|name| {

@@ -10,7 +10,7 @@ use super::context::{Context, Result};
 
 type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 
-/// A comparison; the forms with a `U` also hold if an operand is a NaN.
+/// A comparison. Variants that end in `U` also hold if an operand is a NaN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
 enum Relation {
     Eq,
@@ -27,7 +27,7 @@ enum Relation {
     GeU,
     Number,
     Nan,
-    /// `lo`, `ls`, `hi`, `hs`: unsigned, regardless of the type.
+    /// The comparisons `lo`, `ls`, `hi` and `hs` are unsigned, regardless of the type.
     Below,
     BelowEqual,
     Above,
@@ -69,7 +69,7 @@ macro_rules! integers {
     };
 }
 
-/// The comparisons of a floating-point view, with operands mapped by `$f`.
+/// Selects the comparison of two floating-point operands after `$f` has been applied to each.
 macro_rules! floats {
     ($view:ident, $relation:expr, $f:expr) => {
         match $relation {
@@ -102,8 +102,6 @@ macro_rules! floats {
     };
 }
 
-/// Returns the function of a comparison. The arguments are in the order in which `setp` and `set` name
-/// their modifiers.
 fn comparison(cx: &mut Cx<'_, '_, '_>, relation: Relation, ftz: bool, ty: Type) -> Result<CompareFn> {
     let unsigned = matches!(
         relation,
@@ -133,7 +131,6 @@ fn comparison(cx: &mut Cx<'_, '_, '_>, relation: Relation, ftz: bool, ty: Type) 
     }
 }
 
-/// Takes the Boolean operator that combines a comparison with a predicate.
 fn join(cx: &mut Cx<'_, '_, '_>) -> Option<&'static str> {
     cx.choose(&[("and", "and"), ("or", "or"), ("xor", "xor")])
 }
@@ -163,12 +160,12 @@ pub(super) fn setp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
         }
         single => (predicate_target(cx, single)?, None),
     };
-    // Row 0 is true everywhere and never written, so as a destination it stands for "no row".
+    // Predicate 0 is true in every lane and never written, so as a destination it stands for none.
     let o = Operands { d, e: e.unwrap_or(0), a, b, c, imm: 0 };
     Ok(Op::Compare { f, o, join: joined(operator, negate) })
 }
 
-/// Returns the row of a predicate destination, 0 for the sink.
+/// Returns the register-file row of a predicate destination, or 0 for the sink `_`.
 fn predicate_target<'s>(cx: &mut Cx<'_, '_, 's>, operand: &Operand<'s>) -> Result<u16> {
     match operand {
         Operand::Sink => Ok(0),
@@ -176,7 +173,7 @@ fn predicate_target<'s>(cx: &mut Cx<'_, '_, 's>, operand: &Operand<'s>) -> Resul
     }
 }
 
-/// `set`: all ones or 1.0 where the comparison holds, else 0.
+/// Decodes `set`, which gives all ones or 1.0 where the comparison holds, else 0.
 pub(super) fn set(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let relation = cx.require("a comparison", &RELATIONS)?;
     let operator = join(cx);
@@ -205,8 +202,8 @@ pub(super) fn set(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
 const F16_ONE: u32 = 0x3c00;
 const BF16_ONE: u32 = 0x3f80;
 
-/// `set` of two halves: all ones or 1.0 in each half. The constant encodes the relation, the flushing of
-/// subnormals, and the value for true.
+/// Decodes `set` for a pair of 16-bit floats: all ones or 1.0 in each half. `imm` encodes the relation,
+/// the flushing of subnormals, and the value for true.
 fn set_pair(
     cx: &mut Cx<'_, '_, '_>,
     relation: Relation,
@@ -284,7 +281,7 @@ pub(super) fn selp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Alu { f, o: Operands { d, a, b, c, ..Operands::default() } })
 }
 
-/// `slct`: selects the first source where the third is not negative.
+/// Decodes `slct`, which selects the first source where the third is not negative, else the second.
 pub(super) fn slct(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ftz = cx.take("ftz");
     let ty = cx.ty()?;

@@ -6,7 +6,7 @@ use crate::lanes::AluFn;
 use crate::memory::{Space, code_address};
 use crate::program::{
     Access, AsyncOp, Barrier, Call, ConditionCall, HeapCall, Init, MatrixOp, Op, Operands, Print,
-    ShuffleOp, Special, TextureOp,
+    Special, TextureOp,
 };
 
 use super::flatten::{Flat, Returns};
@@ -16,7 +16,7 @@ use super::symbols::{ModuleSymbols, Symbol};
 
 pub(super) type Result<T> = std::result::Result<T, String>;
 
-/// Decoding state of an entry; one instruction is current at a time.
+/// Decoding state of an entry and of its current instruction.
 pub(super) struct Context<'c, 'a, 's> {
     pub(super) module: &'c ModuleSymbols<'s>,
     pub(super) effort: &'c Effort,
@@ -24,7 +24,6 @@ pub(super) struct Context<'c, 'a, 's> {
     pub(super) rows: Rows,
     pub(super) accesses: Vec<Access>,
     pub(super) barriers: Vec<Barrier>,
-    pub(super) shuffles: Vec<ShuffleOp>,
     pub(super) asynchronous: Vec<AsyncOp>,
     pub(super) prints: Vec<Print>,
     pub(super) condition_calls: Vec<ConditionCall>,
@@ -33,7 +32,7 @@ pub(super) struct Context<'c, 'a, 's> {
     pub(super) textures: Vec<TextureOp>,
     pub(super) tables: Vec<Vec<u32>>,
     pub(super) calls: Vec<Call>,
-    /// Address of each shared variable; all 0 in the first pass.
+    /// Address of each shared variable; all 0 in the first pass, which finds the used variables.
     pub(super) shared_addresses: Vec<u32>,
     pub(super) shared_used: Vec<bool>,
     pub(super) instruction: &'a Instruction<'s>,
@@ -52,7 +51,6 @@ impl<'a, 's> Context<'_, 'a, 's> {
         &self.instruction.modifiers
     }
 
-    /// Returns the modifiers that are not taken yet, with their positions.
     fn remaining(&self) -> impl Iterator<Item = (usize, &'s str)> + use<'a, 's> {
         let taken = self.taken;
         let list = self.modifiers().iter().copied().enumerate();
@@ -75,7 +73,7 @@ impl<'a, 's> Context<'_, 'a, 's> {
         index < 32
     }
 
-    /// Takes the first modifier that the table lists.
+    /// Takes the first remaining modifier that the table lists, and returns its value.
     pub(super) fn choose<T: Copy>(&mut self, table: &[(&str, T)]) -> Option<T> {
         let found = self.remaining().find_map(|(index, modifier)| {
             table.iter().find(|(name, _)| *name == modifier).map(|(_, value)| (index, *value))
@@ -83,7 +81,6 @@ impl<'a, 's> Context<'_, 'a, 's> {
         found.filter(|&(index, _)| self.mark(index)).map(|(_, value)| value)
     }
 
-    /// Like [`choose`](Self::choose), but fails if none is present.
     pub(super) fn require<T: Copy>(&mut self, what: &str, table: &[(&str, T)]) -> Result<T> {
         self.choose(table).ok_or_else(|| {
             let names: Vec<String> = table.iter().map(|(name, _)| format!("`.{name}`")).collect();
@@ -91,7 +88,7 @@ impl<'a, 's> Context<'_, 'a, 's> {
         })
     }
 
-    /// Takes the modifiers for which `hint` holds, which have no effect on results.
+    /// Takes the modifiers for which `hint` returns `true`; they have no effect on results.
     pub(super) fn ignore(&mut self, hint: impl Fn(&str) -> bool) {
         let hints: Vec<usize> =
             self.remaining().filter(|(_, name)| hint(name)).map(|(index, _)| index).collect();
@@ -110,7 +107,6 @@ impl<'a, 's> Context<'_, 'a, 's> {
         Ok(ty)
     }
 
-    /// Returns the next type modifier without taking it.
     pub(super) fn peek_type(&self) -> Option<Type> {
         self.remaining().find_map(|(_, name)| Type::parse(name))
     }
@@ -170,11 +166,10 @@ impl<'a, 's> Context<'_, 'a, 's> {
                     self.instruction.opcode
                 ))
             }
-            _ => Err(format!("`{name}` is no register")),
+            _ => Err(format!("`{name}` is not a register")),
         }
     }
 
-    /// Returns the rows of the two halves of a 128-bit register.
     pub(super) fn wide_register(&mut self, operand: &Operand<'s>, write: bool) -> Result<[u16; 2]> {
         let symbol = match operand {
             Operand::Name(name, None) => Some(self.symbol(name)?),
@@ -194,7 +189,6 @@ impl<'a, 's> Context<'_, 'a, 's> {
         self.instruction.guard.is_some()
     }
 
-    /// Returns the row of operand `index` as a destination of type `ty`.
     pub(super) fn destination(&mut self, index: usize, ty: Type) -> Result<u16> {
         let operand = self.operand(index)?;
         self.destination_of(operand, ty)
@@ -214,11 +208,10 @@ impl<'a, 's> Context<'_, 'a, 's> {
         };
         match self.symbol(name)? {
             Symbol::Register(declared, _) => Ok(declared),
-            _ => Err(format!("`{name}` is no register")),
+            _ => Err(format!("`{name}` is not a register")),
         }
     }
 
-    /// Returns the row of operand `index` as a source of type `ty`.
     pub(super) fn source(&mut self, index: usize, ty: Type) -> Result<u16> {
         let operand = self.operand(index)?;
         self.source_of(operand, ty)
@@ -240,7 +233,7 @@ impl<'a, 's> Context<'_, 'a, 's> {
             }
             Operand::Name(name, Some(component)) => match special::find(name, Some(component)) {
                 Some(special) => self.special(name, special, ty),
-                None => Err(format!("`{name}.{component}` is no special register known here")),
+                None => Err(format!("`{name}.{component}` is not a supported special register")),
             },
             Operand::Offset(name, offset) => {
                 let symbol = self.symbol(name)?;
@@ -266,7 +259,7 @@ impl<'a, 's> Context<'_, 'a, 's> {
             (32, 32) => Ok(self.rows.constant(Init::Special(special))),
             (64, 64) => Ok(self.rows.constant(Init::Special64(special))),
             (needed, bits) => {
-                Err(format!("special register `{name}` has {bits} bits, needed are {needed}"))
+                Err(format!("special register `{name}` has {bits} bits, but {needed} are needed"))
             }
         }
     }
@@ -307,7 +300,7 @@ impl<'a, 's> Context<'_, 'a, 's> {
         }
     }
 
-    /// Returns the row of a predicate operand, and whether it is negated.
+    /// Returns the register-file row of a predicate operand, and whether the operand is negated.
     pub(super) fn predicate(&mut self, index: usize) -> Result<(u16, bool)> {
         match self.operand(index)? {
             Operand::Not(name) => Ok((self.predicate_named(name)?, true)),
@@ -328,13 +321,13 @@ impl<'a, 's> Context<'_, 'a, 's> {
     pub(super) fn label(&mut self, name: &'s str) -> Result<u32> {
         match self.symbol(name)? {
             Symbol::Label(label) => self.label_index(label),
-            _ => Err(format!("`{name}` is no label")),
+            _ => Err(format!("`{name}` is not a label")),
         }
     }
 
     pub(super) fn label_index(&self, label: usize) -> Result<u32> {
         let index = self.flat.labels.get(label).copied().flatten();
-        index.map(|index| index as u32).ok_or_else(|| "label without a place".to_owned())
+        index.map(|index| index as u32).ok_or_else(|| "the label has no position".to_owned())
     }
 
     /// Decodes an operation on registers: operand 0 is the destination and has the first type, the
@@ -343,18 +336,18 @@ impl<'a, 's> Context<'_, 'a, 's> {
         self.alu_with(f, types, 0)
     }
 
-    /// Like [`alu`](Self::alu), with a constant.
+    /// Like [`alu`](Self::alu), with a constant in `imm`.
     pub(super) fn alu_with(&mut self, f: AluFn, types: &[Type], imm: u32) -> Result<Op> {
         self.arity(types.len()..=types.len())?;
         let mut o = Operands { imm, ..Operands::default() };
-        // Sources first: they are read before the destination is written.
+        // Sources come first, because an instruction reads them before it writes the destination.
         for (index, (place, &ty)) in
             [&mut o.a, &mut o.b, &mut o.c].into_iter().zip(&types[1..]).enumerate()
         {
             *place = if ty == Type::Pred {
                 match self.predicate(index + 1)? {
                     (row, false) => row,
-                    (_, true) => return Err("a negated predicate is not possible here".to_owned()),
+                    (_, true) => return Err("a negated predicate is not allowed here".to_owned()),
                 }
             } else {
                 self.source(index + 1, ty)?

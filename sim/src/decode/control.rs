@@ -2,7 +2,8 @@
 
 use crate::ast::{Operand, Type};
 use crate::program::{
-    Barrier, BarrierOp, BarrierReduce, ConditionCall, HeapCall, Init, NOWHERE, Op, Print, Scalar,
+    Barrier, BarrierOp, BarrierReduce, Collective, ConditionCall, HeapCall, Init, NOWHERE, Op, Print,
+    Scalar,
 };
 
 use super::call::CallOperands;
@@ -11,12 +12,12 @@ use super::context::{Context, Result, immediate};
 use super::flatten::Returns;
 use super::symbols::Symbol;
 
-/// Steps per target of a `brx.idx`; each target is kept in several forms.
+/// Steps of `Effort` for each target of a `brx.idx`; several tables store the target.
 const STEPS_PER_TARGET: u64 = 32;
 
 type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 
-/// `bra`; its reconvergence point is filled in when all branches are known.
+/// Decodes `bra`. The reconvergence point is set once all branches are known.
 pub(super) fn bra(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let _uniform = cx.take("uni");
     cx.arity(1..=1)?;
@@ -27,14 +28,14 @@ pub(super) fn bra(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
 }
 
 pub(super) fn brx(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
-    cx.require("its kind", &[("idx", ())])?;
+    cx.require("a modifier", &[("idx", ())])?;
     let _uniform = cx.take("uni");
     cx.arity(2..=2)?;
     let Operand::Name(name, None) = cx.operand(1)? else {
-        return Err("the targets of `brx.idx` must be named".to_owned());
+        return Err("the targets of `brx.idx` must be the name of a table".to_owned());
     };
     let Symbol::Targets(table) = cx.symbol(name)? else {
-        return Err(format!("`{name}` is no `.branchtargets` table"));
+        return Err(format!("`{name}` is not a `.branchtargets` table"));
     };
     let (scope, labels) = cx.flat.tables[table];
     cx.effort.spend(STEPS_PER_TARGET.saturating_mul(labels.len() as u64))?;
@@ -46,7 +47,7 @@ pub(super) fn brx(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::BranchIndex { index: cx.source(0, Type::U32)?, table, join: NOWHERE })
 }
 
-/// `ret`, which in an expanded function continues after the call.
+/// Decodes `ret`. In a function that is expanded in place, `ret` jumps to the code after the call.
 pub(super) fn ret(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let _uniform = cx.take("uni");
     cx.arity(0..=0)?;
@@ -67,7 +68,7 @@ pub(super) fn trap(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Trap { assertion: false })
 }
 
-/// The call after a failed `assert`, which does not return.
+/// Decodes the call of `__assertfail` after a failed `assert`, which does not return.
 pub(super) fn assertion(_: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Trap { assertion: true })
 }
@@ -113,20 +114,20 @@ pub(super) fn heap(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Heap(cx.heap_calls.len() as u32 - 1))
 }
 
-/// Returns the offset of a `.param` variable in local memory, and whether it is relative to an
-/// activation.
+/// Returns the offset of a `.param` variable in local memory, and whether the offset is relative to the
+/// stack frame of the current function.
 fn local<'s>(cx: &mut Cx<'_, '_, 's>, operand: &Operand<'s>) -> Result<(u32, bool)> {
     let Operand::Name(name, None) = operand else {
-        return Err("a `.param` variable must be named".to_owned());
+        return Err("the values of a call must be names of `.param` variables".to_owned());
     };
     match cx.symbol(name)? {
         Symbol::Local(offset, _) => Ok((offset, false)),
         Symbol::Frame(offset, _) => Ok((offset, true)),
-        _ => Err(format!("`{name}` is no `.param` variable")),
+        _ => Err(format!("`{name}` is not a `.param` variable")),
     }
 }
 
-/// `griddepcontrol`: launches run one after the other, except in explorations.
+/// Decodes `griddepcontrol`, which does nothing unless an `Exploration` lets launches overlap.
 pub(super) fn griddepcontrol(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let wait = cx.require("an operation", &[("wait", true), ("launch_dependents", false)])?;
     cx.arity(0..=0)?;
@@ -138,7 +139,7 @@ pub(super) fn nop(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Nop)
 }
 
-/// `nanosleep`: yields to other warps and blocks.
+/// Decodes `nanosleep`, which yields to other warps and blocks.
 pub(super) fn nanosleep(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     cx.arity(1..=1)?;
@@ -153,8 +154,8 @@ fn scalar(cx: &mut Cx<'_, '_, '_>, index: usize) -> Result<Scalar> {
     }
 }
 
-/// `bar` and `barrier`. A warp has arrived when all of its threads have: together at an aligned barrier,
-/// and for `barrier.sync` without `.aligned` at any instructions that name the same barrier.
+/// Decodes `bar` and `barrier`. A warp arrives with its last thread. At an aligned barrier its threads
+/// arrive together; at `barrier.sync` without `.aligned`, also at different instructions.
 pub(super) fn bar(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if cx.take("cluster") {
         return cluster::barrier(cx);
@@ -164,7 +165,8 @@ pub(super) fn bar(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if cx.take("warp") {
         cx.require("an operation", &[("sync", ())])?;
         cx.arity(1..=1)?;
-        return Ok(Op::WarpBarrier { mask: cx.source(0, Type::U32)? });
+        let mask = cx.source(0, Type::U32)?;
+        return Ok(Op::Collective { kind: Collective::Barrier, mask });
     }
     const KINDS: [(&str, u8); 3] = [("sync", 0), ("arrive", 1), ("red", 2)];
     match cx.require("an operation", &KINDS)? {
@@ -186,7 +188,7 @@ fn optional(cx: &mut Cx<'_, '_, '_>, index: usize, count: usize) -> Result<Optio
     if count > index { scalar(cx, index).map(Some) } else { Ok(None) }
 }
 
-/// `bar.red.op.type d, a{, b}, {!}c`
+/// Decodes `bar.red.op.type d, a{, b}, {!}c`.
 fn reduce(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let kind = cx.require(
         "an operation",

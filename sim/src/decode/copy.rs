@@ -22,7 +22,7 @@ const GLOBAL: (Space, bool) = (Space::Global, false);
 
 pub(super) fn cp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let reduces = cx.take("reduce");
-    cx.require("its kind", &[("async", ())])?;
+    cx.require("a modifier", &[("async", ())])?;
     let bulk = cx.take("bulk");
     if let Some(wait) = cx.choose(&[("commit_group", 0), ("wait_group", 1), ("wait_all", 2)]) {
         return group(cx, bulk, wait);
@@ -33,7 +33,7 @@ pub(super) fn cp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
         }
         (true, false) if cx.take("prefetch") => prefetch(cx),
         (true, _) => bulk_copy(cx, reduces),
-        (false, true) => Err("`cp.reduce.async` has the form `.bulk` only".to_owned()),
+        (false, true) => Err("`cp.reduce.async` needs `.bulk`".to_owned()),
         (false, false) if cx.take("mbarrier") => after_copies(cx),
         (false, false) => few(cx),
     }
@@ -46,7 +46,7 @@ fn group(cx: &mut Cx<'_, '_, '_>, bulk: bool, kind: u8) -> Result<Op> {
             let read = bulk && cx.take("read");
             cx.arity(1..=1)?;
             let Operand::Int(pending @ 0..=0xffff_ffff) = cx.operand(0)? else {
-                return Err("the number of groups to leave under way must be a constant".to_owned());
+                return Err("the number of groups that may stay pending must be a constant".to_owned());
             };
             let pending = *pending as u32;
             return Ok(push(cx, AsyncOp::Group(GroupOp::Wait { bulk, pending, read })));
@@ -87,7 +87,7 @@ fn hints(cx: &mut Cx<'_, '_, '_>) -> bool {
     policy
 }
 
-/// `cp.async.ca` and `.cg`: a few bytes per thread.
+/// Decodes `cp.async.ca` and `.cg`, which copy 4, 8 or 16 bytes per thread.
 fn few(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let whole_sectors = cx.require("a cache operator", &[("ca", false), ("cg", true)])?;
     let [to, from] = spaces(cx, &[[OWN, GLOBAL]])?;
@@ -134,11 +134,14 @@ fn bulk_copy(cx: &mut Cx<'_, '_, '_>, reduces: bool) -> Result<Op> {
         return Err(format!("a bulk copy needs `.{COMPLETE_TX}` or `.bulk_group`"));
     }
     if by_group != (to == GLOBAL) {
-        return Err("bulk copies to global memory have groups, the others an mbarrier".to_owned());
+        return Err(
+            "bulk copies to global memory complete through groups, all others through an mbarrier"
+                .to_owned(),
+        );
     }
     let multicast = cx.take("multicast::cluster");
     if multicast && (to, from) != (ANY, GLOBAL) {
-        return Err("only copies from global to `.shared::cluster` memory are multicast".to_owned());
+        return Err("only copies from global to `.shared::cluster` memory can be multicast".to_owned());
     }
     let policy = hints(cx);
     let change = if reduces { Some(change(cx, to)?) } else { None };
@@ -181,7 +184,7 @@ fn prefetch(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Nop)
 }
 
-/// Operands and spaces of `st.async` and `red.async`: `[to], values, [mbarrier]`.
+/// Decodes the operands of `st.async` and `red.async`: `[to], values, [mbarrier]`.
 fn remote(cx: &mut Cx<'_, '_, '_>, ty: Type, count: u8, change: Option<(AtomicOp, Type)>) -> Result<Op> {
     cx.arity(3..=3)?;
     let to = memory::place(cx, cx.operand(0)?, ANY)?;
@@ -195,9 +198,9 @@ fn remote_modifiers(cx: &mut Cx<'_, '_, '_>) -> Result<()> {
     cx.require("a completion mechanism", &[(COMPLETE_TX, ())])?;
     match memory::space(cx) {
         None | Some(ANY) => Ok(()),
-        Some((space, _)) => {
-            Err(format!("asynchronous stores are to `.shared::cluster` memory, not to {space} memory"))
-        }
+        Some((space, _)) => Err(format!(
+            "asynchronous stores must be to `.shared::cluster` memory, not to {space} memory"
+        )),
     }
 }
 

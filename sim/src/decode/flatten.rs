@@ -14,7 +14,7 @@ use super::locations::{Body, Locations};
 use super::symbols::{ModuleSymbols, Scopes, SharedVariable, Symbol};
 
 const STEPS_PER_DECLARATION: u64 = 64;
-/// Steps for each of the module's shared variables, in each entry.
+/// Steps of [`Effort`] that each entry spends for each of the module's shared variables.
 const STEPS_PER_VARIABLE: u64 = 64;
 pub(super) const MAX_LOCAL: u64 = 512 << 10;
 
@@ -22,7 +22,7 @@ pub(super) const MAX_LOCAL: u64 = 512 << 10;
 pub(super) struct Flat<'a, 's> {
     pub(super) items: Vec<Item<'a, 's>>,
     pub(super) scopes: Scopes<'s>,
-    /// Item index of each label.
+    /// Index in `items` of the target of each label; `None` until the label is reached.
     pub(super) labels: Vec<Option<usize>>,
     pub(super) tables: Vec<(usize, &'a [&'s str])>,
     pub(super) prototypes: Vec<&'a Prototype<'s>>,
@@ -30,7 +30,7 @@ pub(super) struct Flat<'a, 's> {
     pub(super) shared: Vec<SharedVariable>,
     /// Local memory of the entry and of the functions expanded in it.
     pub(super) local: Layout,
-    /// Calls that are not expanded in place; `outlined` has the functions that they activate.
+    /// Calls that are not expanded in place; `outlined` has their possible callees.
     pub(super) sites: Vec<Site<'s>>,
     pub(super) outlined: Vec<Outlined>,
 }
@@ -48,10 +48,7 @@ impl Default for Layout {
 }
 
 impl Layout {
-    /// Appends a variable and returns its offset.
-    ///
-    /// # Errors
-    /// Local memory is exhausted.
+    /// Appends a variable and returns its offset; fails if local memory is exhausted.
     pub(super) fn add(&mut self, bytes: u64, align: u32) -> Result<u32, String> {
         let start = self.bytes.next_multiple_of(u64::from(align.max(1)));
         self.bytes = start + bytes;
@@ -63,7 +60,7 @@ impl Layout {
         Ok(start as u32)
     }
 
-    /// Returns the size, rounded up so that an area of this alignment can follow.
+    /// Returns the size, rounded up so that a variable with alignment `align` can follow.
     pub(super) fn rounded(&self, align: u32) -> u32 {
         self.bytes.next_multiple_of(u64::from(align.max(self.align))) as u32
     }
@@ -75,9 +72,9 @@ pub(super) struct Item<'a, 's> {
     pub(super) scope: usize,
     pub(super) location: Option<Arc<Location>>,
     pub(super) returns: Returns,
-    /// The call site, if the item is a call that is not expanded in place.
+    /// Index in `sites`, if the item is a call that is not expanded in place.
     pub(super) site: Option<u32>,
-    /// The offset to report for an item that is not in the text.
+    /// Byte offset to report in errors, for an instruction that is not in the text.
     pub(super) added: Option<u32>,
 }
 
@@ -87,7 +84,6 @@ pub(super) enum Returns {
     Exit,
     /// Jumps to the label after an expanded function.
     To(usize),
-    /// Returns to the caller of an activated function.
     Caller,
 }
 
@@ -134,8 +130,8 @@ pub(super) struct Flattener<'a, 'm, 's> {
     pub(super) flat: Flat<'a, 's>,
     /// Functions being expanded, outermost first.
     pub(super) calls: Vec<&'s str>,
-    /// The index in `flat.outlined` of the function that is being flattened, `None` for the entry;
-    /// `local` is its local memory.
+    /// The index in `flat.outlined` of the function that is being flattened; `None` for the entry.
+    /// `local` is that function's local memory.
     pub(super) inside: Option<u32>,
     pub(super) local: Layout,
 }
@@ -223,8 +219,8 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         self.flat.items.push(Item { added: Some(function.offset), ..item });
     }
 
-    /// Spends the steps of a statement, which recur with each expansion of its function, and those of
-    /// each name that it declares.
+    /// Spends the steps of [`Effort`] for a statement and the names that it declares, once for each
+    /// expansion of the function.
     fn spend(&self, statement: &Statement<'_>) -> Result<(), String> {
         self.effort.spend(match statement {
             Statement::Instruction(Instruction { span: (start, end), .. }) => {
@@ -256,7 +252,10 @@ impl<'a, 's> Flattener<'a, '_, 's> {
             // The parameters of a call are stored in the caller's local memory.
             Space::Local | Space::Param => self.local_variable(variable.bytes, variable.align)?,
             space => {
-                return Err(format!("variable `{}` in {space} memory within a function", variable.name));
+                return Err(format!(
+                    "variable `{}` in {space} memory cannot be declared within a function",
+                    variable.name
+                ));
             }
         };
         self.flat.scopes.declare(scope, variable.name, symbol)

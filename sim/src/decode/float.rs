@@ -1,7 +1,7 @@
 //! Floating-point arithmetic.
 //!
-//! Round-to-nearest forms in single and double precision use the host's arithmetic; the others use the
-//! soft implementation.
+//! Round-to-nearest forms in single and double precision use the host's arithmetic; all others use
+//! `lanes::soft`.
 
 use crate::ast::Type;
 use crate::lanes::float::{
@@ -30,12 +30,12 @@ fn mode(cx: &mut Cx<'_, '_, '_>) -> Mode {
     }
 }
 
-/// Returns whether the host's arithmetic gives the right result, with subnormals flushed or not.
+/// Returns whether the host's arithmetic gives the right result, apart from flushing by `.ftz`.
 fn is_native(mode: Mode) -> bool {
     mode.round == Round::Nearest && !mode.sat && !mode.relu
 }
 
-/// Decodes an operation for the soft implementation; `arity` is its number of sources.
+/// Decodes an operation for the software implementation; `arity` is the number of sources.
 fn soft(
     cx: &mut Cx<'_, '_, '_>,
     operation: Arithmetic,
@@ -55,8 +55,8 @@ fn soft(
     cx.alu_with(f, &[ty; 4][..=arity], soft_constant(operation, mode, ty))
 }
 
-/// Native forms of a two-operand operation: plain, flushing, double. Of two NaN doubles, the one that
-/// `$first` puts first is propagated.
+/// Creates the host's forms of a two-operand operation: single precision, single precision with
+/// flushing, double precision. `$first` orders the operands of doubles: the first NaN is propagated.
 macro_rules! native2 {
     ($f:expr, $g:expr, $first:expr) => {
         [
@@ -70,13 +70,13 @@ macro_rules! native2 {
     };
 }
 
-/// The order of NaN propagation in divisions, which the hardware runs as instruction sequences.
+/// Returns the operands in the order in which divisions (instruction sequences) propagate NaNs.
 #[inline(always)]
 fn first_first(a: f64, b: f64) -> [f64; 3] {
     [a, b, 0.0]
 }
 
-/// The order of NaN propagation in operations that are a single hardware instruction.
+/// Returns the operands in the order in which single hardware instructions propagate NaNs.
 #[inline(always)]
 fn second_first(a: f64, b: f64) -> [f64; 3] {
     [b, a, 0.0]
@@ -104,7 +104,7 @@ pub(super) fn mul(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     binary(cx, Arithmetic::Mul, native2!(|a: f32, b: f32| a * b, |a: f64, b: f64| a * b, second_first))
 }
 
-/// `div`; the approximate forms are rounded to nearest.
+/// Decodes `div`. The approximate forms give the quotient rounded to nearest.
 pub(super) fn div(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if cx.take("approx") {
         let (ftz, ty) = (cx.take("ftz"), cx.ty()?);
@@ -122,7 +122,6 @@ pub(super) fn div(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     binary(cx, Arithmetic::Div, native)
 }
 
-/// `fma` and floating-point `mad`
 pub(super) fn fma(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let mode = mode(cx);
     let ty = cx.ty()?;
@@ -350,7 +349,7 @@ pub(super) fn tanh(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     transcendental(cx, Function::HyperbolicTangent, Some(Arithmetic::Tanh))
 }
 
-/// `copysign`: the magnitude of the second source with the sign of the first.
+/// Decodes `copysign`: the magnitude of the second source with the sign of the first.
 pub(super) fn copysign(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     const TOP: u64 = 1 << 63;

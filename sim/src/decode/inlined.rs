@@ -1,5 +1,5 @@
 //! Inlined calls from debug information: with `-G`, nvcc writes DWARF and no `inlined_at`. Addresses in
-//! DWARF are labels of the text, whose byte offsets are used here.
+//! its DWARF are labels of the PTX text; this module replaces them by byte offsets.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::locations::Place;
 
 #[derive(Debug)]
 pub(super) struct Inlined {
-    /// Byte offsets in the text, `from..to`.
+    /// Byte offsets of the first instruction, and of the end, in the text.
     from: u64,
     to: u64,
     /// The inlined function, and the location of its call.
@@ -36,7 +36,7 @@ type Slice<'a> = EndianSlice<'a, LittleEndian>;
 type Unit<'a> = UnitHeader<Slice<'a>>;
 
 impl InlinedCalls {
-    /// Reads the calls of a module; empty if its debug information cannot be read.
+    /// Reads the inlined calls of a module; returns none if its debug information cannot be read.
     pub(super) fn new(ast: &Ast<'_>) -> Self {
         if ast.debug_info.bytes.is_empty() {
             return Self::default();
@@ -137,7 +137,7 @@ fn calls_in(
     Ok(())
 }
 
-/// Returns the name of a function, preferably its linkage name in the PTX.
+/// Returns the name of a function, preferably the linkage name, which PTX uses.
 fn name_of(
     unit: &Unit<'_>,
     abbreviations: &gimli::Abbreviations,

@@ -127,7 +127,7 @@ fn carry(cx: &mut Cx<'_, '_, '_>, flags: u32) -> Result<Op> {
     cx.alu_with(f, &[ty; 4][..count], flags)
 }
 
-/// Returns the sum or difference with carry; `bits` is the width of the operands.
+/// Returns `a ± b`, or with `MULTIPLY` `a * b ± c`, in `bits` bits, and the carry-out.
 fn with_carry(flags: u32, bits: u32, [a, b, c]: [u64; 3], carry: bool) -> (u64, bool) {
     let (x, y) = if flags & MULTIPLY != 0 {
         (u128::from(product(flags, bits, a, b)), u128::from(c))
@@ -266,7 +266,7 @@ pub(super) fn mad(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[result, ty, ty, result])
 }
 
-/// `mad.hi`, by means of the carry instructions' product.
+/// Decodes `mad.hi`, with the same `product` as `mad.hi.cc`.
 fn mad_high(cx: &mut Cx<'_, '_, '_>, ty: Type) -> Result<Op> {
     let flags = HIGH | if ty.is_signed() { SIGNED } else { 0 };
     let f = match ty {
@@ -325,7 +325,6 @@ pub(super) fn mad24(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 4])
 }
 
-/// `sad`: `c + |a - b|`
 pub(super) fn sad(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     let f = match ty {
@@ -340,7 +339,7 @@ pub(super) fn sad(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 4])
 }
 
-/// `div`; division by zero gives all ones.
+/// Decodes `div`. Division by zero gives all ones.
 pub(super) fn div(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if cx.peek_type().is_some_and(Type::is_float) {
         return float::div(cx);
@@ -358,7 +357,7 @@ pub(super) fn div(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 3])
 }
 
-/// `rem`; the remainder by zero is all ones.
+/// Decodes `rem`. The remainder of a division by zero is all ones.
 pub(super) fn rem(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     let f = match ty {
@@ -401,7 +400,6 @@ pub(super) fn neg(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 2])
 }
 
-/// `min` or `max`, which differ in a method's name only.
 macro_rules! extreme {
     ($name:ident, $method:ident, $max:literal) => {
         pub(super) fn $name(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
@@ -463,7 +461,7 @@ pub(super) fn brev(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 2])
 }
 
-/// `bfind`; the constant encodes signed in bit 0 and shift amount in bit 1.
+/// Decodes `bfind`. Bit 0 of `imm` is set for signed types, and bit 1 for `.shiftamt`.
 pub(super) fn bfind(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let shift_amount = cx.take("shiftamt");
     let ty = cx.ty()?;
@@ -502,7 +500,7 @@ pub(super) fn bfe(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu_with(f, &[ty, ty, Type::U32, Type::U32], u32::from(ty.is_signed()))
 }
 
-/// `bfi`, the only instruction with four sources; the position is in `e`.
+/// Decodes `bfi`. Its position is in `e`, because `Operands` has only `a`, `b` and `c` for sources.
 pub(super) fn bfi(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     cx.arity(5..=5)?;
@@ -530,7 +528,7 @@ pub(super) fn bfi(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Alu { f, o: Operands { d, e, a, b, c, imm: 0 } })
 }
 
-/// Takes the mode of out-of-range amounts: wrapped, else clamped.
+/// Takes `.clamp` or `.wrap`, for operands past 31; `true` means `.wrap`.
 fn wraps(cx: &mut Cx<'_, '_, '_>) -> Result<bool> {
     cx.require("a mode", &[("clamp", false), ("wrap", true)])
 }

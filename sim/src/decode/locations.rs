@@ -26,25 +26,25 @@ impl Lines {
     }
 }
 
-/// Maximum number of files of one name that are distinguished.
+/// Maximum number of files with the same name that are distinguished.
 const MAX_ALIKE: usize = 16;
 
-/// File, line and column, as in a directive.
+/// File, line and column, as in a `.loc` directive.
 pub(super) type Place = (u32, u32, u32);
 
 pub(super) struct Locations<'s> {
     files: HashMap<u32, Arc<str>>,
-    /// The files by the last component of their paths.
+    /// Files by the last component of their paths.
     by_name: HashMap<&'s str, Vec<&'s str>>,
     functions: HashMap<String, Arc<str>>,
-    /// Displayed paths of the files that comments name.
+    /// Paths to display for the files that comments name.
     of_comments: RefCell<HashMap<&'s str, Arc<str>>>,
     inlined: InlinedCalls,
 }
 
 /// A function's body, or its expansion at a call.
 pub(super) struct Body {
-    /// The directives so far, each with its resolved location.
+    /// The `.loc` directives so far, each with its resolved location.
     known: HashMap<Place, Option<Arc<Location>>>,
     /// The name by which the function is called, and the location of the call.
     call: Option<(Arc<str>, Option<Arc<Location>>)>,
@@ -67,7 +67,6 @@ impl Body {
 
 impl<'s> Locations<'s> {
     pub(super) fn new(ast: &Ast<'s>) -> Self {
-        // Displayed names, each made a single line.
         let files = ast.files.iter().map(|&(index, path)| (index, Arc::from(one_line(path)))).collect();
         let names = ast.strings.iter();
         let functions =
@@ -83,8 +82,8 @@ impl<'s> Locations<'s> {
         Self { files, by_name, functions, of_comments: RefCell::default(), inlined }
     }
 
-    /// Returns the location of a directive in a body; `None` for line 0 alone, which compilers give to
-    /// instructions without a source.
+    /// Returns the location of a directive in a body. Returns `None` for line 0 without inlined calls:
+    /// compilers give line 0 to instructions without a source.
     pub(super) fn resolve(&self, place: &SourceLocation<'s>, body: &mut Body) -> Option<Arc<Location>> {
         let at = (place.file, place.line, place.column);
         let outer = match (place.inlined_at, place.comment) {
@@ -104,8 +103,8 @@ impl<'s> Locations<'s> {
         location
     }
 
-    /// Returns the location of the instruction at an offset of the text, after a directive. Adds the
-    /// inlined calls of the debug information if the directive states none.
+    /// Returns the location of the instruction at `offset` in the text, to which `directive` applies.
+    /// Adds the inlined calls of the debug information if the directive states none.
     pub(super) fn of_instruction(
         &self,
         directive: Option<&Arc<Location>>,
@@ -118,7 +117,7 @@ impl<'s> Locations<'s> {
             return Some(Arc::clone(location));
         }
         let calls: Vec<_> = calls.collect();
-        // From the outermost call inward.
+        // Builds the chain from the outermost call inward.
         let mut outer = None;
         for (index, call) in calls.iter().enumerate().rev() {
             let function = calls.get(index + 1).and_then(|around| around.function.clone());
@@ -142,7 +141,7 @@ impl<'s> Locations<'s> {
     }
 
     /// Returns the chain of calls in a comment such as `src/tree.rs:13:8 @[ src/sum.rs:33:9 @[
-    /// src/lib.rs:62:30 ] ]`, without the first location, which is that of the directive.
+    /// src/lib.rs:62:30 ] ]`, without the first location, which the directive states.
     fn chain(&self, comment: &'s str, body: &Body) -> Option<Arc<Location>> {
         let mut chain = None;
         let calls: Vec<&str> = comment.split("@[").skip(1).take(MAX_DEPTH).collect();

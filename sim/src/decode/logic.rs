@@ -54,7 +54,6 @@ pub(super) fn not(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 2])
 }
 
-/// `cnot`: 1 for zero, else 0.
 pub(super) fn cnot(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     let f = match ty {
@@ -94,9 +93,9 @@ fn constant_amount(cx: &Cx<'_, '_, '_>, limit: u64) -> Result<Option<u32>> {
     Ok(amount.map(|amount| amount.min(limit) as u32))
 }
 
-/// A shift by a constant amount. The amounts that compilers write for element sizes and halvings get
-/// functions of their own: without variable vector shifts in the host's base instruction set, only these
-/// are vectorised.
+/// Selects a function that shifts by a constant amount. The amounts in the list, which are common in
+/// compiler output, get functions of their own. Only these are vectorised, because the host's base
+/// instruction set has no vector shift by a variable amount.
 macro_rules! shift_by {
     ($view:ident, $ty:ty, $imm:expr, |$a:ident, $n:ident| $f:expr, [$($common:literal),*]) => {
         match $imm {
@@ -109,7 +108,7 @@ macro_rules! shift_by {
     };
 }
 
-/// `shl`; amounts beyond the width give 0.
+/// Decodes `shl`. Shift amounts of at least the width give 0.
 pub(super) fn shl(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     cx.arity(3..=3)?;
@@ -145,7 +144,7 @@ fn shift_by_constant(cx: &mut Cx<'_, '_, '_>, f: AluFn, ty: Type, imm: u32) -> R
     Ok(Op::Alu { f, o: Operands { d, a, imm, ..Operands::default() } })
 }
 
-/// `shr`; amounts beyond the width give 0, or the sign in every bit.
+/// Decodes `shr`. Shift amounts of at least the width give 0, or the sign in every bit for signed types.
 pub(super) fn shr(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     cx.arity(3..=3)?;
@@ -186,7 +185,7 @@ pub(super) fn shr(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty, ty, Type::U32])
 }
 
-/// `shf`; the constant encodes left in bit 0 and wrap in bit 1.
+/// Decodes `shf`. Bit 0 of `imm` is set for a left shift, and bit 1 for `.wrap`.
 pub(super) fn shf(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let left = cx.require("a direction", &[("l", true), ("r", false)])?;
     let wrap = cx.require("a mode", &[("clamp", false), ("wrap", true)])?;

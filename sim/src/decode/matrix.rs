@@ -81,7 +81,7 @@ pub(super) fn mma(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let [d, a, b, c] = [element(cx)?, element(cx)?, element(cx)?, element(cx)?];
     let quads = a == F16 && shape.k == 4;
     if !(quads || a_rows && b_columns) {
-        return Err("`mma` has A by rows (`.row`) and B by columns (`.col`) in this shape".to_owned());
+        return Err("`mma` needs A in `.row` and B in `.col` layout in this shape".to_owned());
     }
     let spread = |along| if quads { Spread::Quads { along } } else { Spread::Groups };
     let fragment = |role, element, along| Fragment { role, element, shape, spread: spread(along) };
@@ -101,8 +101,8 @@ pub(super) fn wmma(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
         _ => {
             together(cx)?;
             let (shape, elements) = shape(cx, &WMMA)?;
-            // The layout in which the fragments were loaded; their distribution over lanes is the same
-            // for both.
+            // The modifiers `.row` and `.col` have no effect: with both, each lane gets the same
+            // elements of a loaded fragment.
             let _layouts = layouts(cx)?;
             let saturates = cx.take("satfinite");
             let first = element(cx)?;
@@ -123,7 +123,7 @@ pub(super) fn wmma(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     }
 }
 
-/// Decodes a product. Operands and fragments are in the order D, A, B, C.
+/// Decodes a matrix product. Operands and fragments are in the order D, A, B, C.
 fn product(
     cx: &mut Cx<'_, '_, '_>,
     [d, a, b, c]: [Fragment; 4],
@@ -133,7 +133,9 @@ fn product(
 ) -> Result<Op> {
     let both = cx.choose(&[("and", true), ("xor", false)]);
     if (a.element == B1) != both.is_some() || both.is_some() && !cx.take("popc") {
-        return Err("products of bits, and no others, need `.and.popc` or `.xor.popc`".to_owned());
+        return Err(
+            "products of `.b1` need `.and.popc` or `.xor.popc`, which no other type takes".to_owned()
+        );
     }
     let round = cx.choose(&[
         ("rn", Round::Nearest),
@@ -142,7 +144,7 @@ fn product(
         ("rp", Round::Up),
     ]);
     if round.is_some() && a.element != F64 {
-        return Err("only products of doubles are rounded as said".to_owned());
+        return Err("only products of `.f64` take a rounding modifier".to_owned());
     }
     let pair = [a.element, b.element];
     let alike = pair[0] == pair[1]
@@ -152,7 +154,7 @@ fn product(
         return Err("`mma` has no product of these types in this shape".to_owned());
     }
     if saturates && !pair[0].is_integer() {
-        return Err("only sums of integers can be limited (`.satfinite`)".to_owned());
+        return Err("only products of integers take `.satfinite`".to_owned());
     }
     cx.arity(4..=4)?;
     let a = held(cx, 1, a, halves, false)?;
@@ -179,13 +181,11 @@ fn move_matrix(cx: &mut Cx<'_, '_, '_>, load: bool) -> Result<Op> {
         _ => elements.contains(&element),
     };
     if !fits {
-        return Err("`wmma` has no such matrix in this shape".to_owned());
+        return Err("`wmma` has no matrix of this element type in this shape".to_owned());
     }
     let fragment = Fragment { role, element, shape, spread: Spread::Groups };
     if element.bits() < 8 && row_major != fragment.packs_rows() {
-        return Err(
-            "elements of less than 8 bits have A by rows (`.row`) and B by columns (`.col`)".to_owned()
-        );
+        return Err("elements of less than 8 bits need A in `.row` and B in `.col` layout".to_owned());
     }
     let count = cx.arity(2..=3)?;
     let at = memory::place(cx, cx.operand(usize::from(load))?, space)?;
@@ -211,7 +211,7 @@ fn move_rows(cx: &mut Cx<'_, '_, '_>, load: bool) -> Result<Op> {
     let transposed = cx.take("trans");
     let space = memory::space(cx).unwrap_or((Space::Generic, true));
     if !matches!(space.0, Space::Shared | Space::Generic) {
-        return Err(format!("`{}` is of shared memory", cx.instruction.opcode));
+        return Err(format!("`{}` accesses shared memory only", cx.instruction.opcode));
     }
     let ty = cx.ty()?;
     if ty != Type::B16 {
@@ -222,7 +222,7 @@ fn move_rows(cx: &mut Cx<'_, '_, '_>, load: bool) -> Result<Op> {
     let scratch = cx.rows.constant(Init::Scratch);
     let registers = registers(cx, usize::from(!load), Type::B32, load)?;
     if registers.len() != count {
-        return Err(format!("{} registers for {count} matrices", registers.len()));
+        return Err(format!("{} registers are given for {count} matrices", registers.len()));
     }
     Ok(push(cx, MatrixOp::Rows(RowsMove { registers, at, load, transposed, scratch })))
 }
@@ -230,7 +230,7 @@ fn move_rows(cx: &mut Cx<'_, '_, '_>, load: bool) -> Result<Op> {
 pub(super) fn movmatrix(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     together(cx)?;
     cx.require("a shape", &[("m8n8", ())])?;
-    cx.require("its kind", &[("trans", ())])?;
+    cx.require("a modifier", &[("trans", ())])?;
     let ty = cx.ty()?;
     if ty != Type::B16 {
         return cx.wrong_type(ty);
@@ -243,8 +243,8 @@ pub(super) fn movmatrix(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
 
 /// Takes the modifiers that require the whole warp to execute the instruction together.
 fn together(cx: &mut Cx<'_, '_, '_>) -> Result<()> {
-    cx.require("to be of a warp", &[("sync", ())])?;
-    cx.require("to be of a warp", &[("aligned", ())])
+    cx.require("a modifier", &[("sync", ())])?;
+    cx.require("a modifier", &[("aligned", ())])
 }
 
 fn shape(cx: &mut Cx<'_, '_, '_>, of: &[Known]) -> Result<(Shape, &'static [Element])> {
@@ -264,7 +264,7 @@ fn layouts(cx: &mut Cx<'_, '_, '_>) -> Result<[bool; 2]> {
 }
 
 fn element(cx: &mut Cx<'_, '_, '_>) -> Result<Element> {
-    cx.require("a type of elements", &ELEMENTS)
+    cx.require("an element type", &ELEMENTS)
 }
 
 fn held(
@@ -278,12 +278,11 @@ fn held(
     let rows = registers(cx, index, ty, write)?;
     let wanted = halves.filter(|_| fragment.element == F16).unwrap_or(fragment.registers());
     if rows.len() != wanted as usize {
-        return Err(format!("{} registers for a matrix that takes {wanted}", rows.len()));
+        return Err(format!("{} registers are given for a matrix that takes {wanted}", rows.len()));
     }
     Ok(Held { fragment, rows })
 }
 
-/// Returns the rows of an operand that is one register, or several in braces.
 fn registers(cx: &mut Cx<'_, '_, '_>, index: usize, ty: Type, write: bool) -> Result<Vec<u16>> {
     let operand = cx.operand(index)?;
     let parts = match operand {

@@ -13,7 +13,6 @@ type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 /// Bits of an mbarrier's state that hold its pending count.
 const PENDING: u64 = 0xf_ffff;
 
-/// Adds an operation to the table of asynchronous operations.
 pub(super) fn push(cx: &mut Cx<'_, '_, '_>, op: AsyncOp) -> Op {
     cx.asynchronous.push(op);
     Op::Async(cx.asynchronous.len() as u32 - 1)
@@ -31,9 +30,9 @@ pub(super) fn mbarrier(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
         ("try_wait", Operation::Wait { blocks: true }),
         ("pending_count", Operation::PendingCount),
     ];
-    // `.arrive.expect_tx` matches two rows; the first match is the operation.
+    // `.arrive.expect_tx` matches two of the `OPERATIONS`; the first match is the operation.
     let operation = cx.require("an operation", &OPERATIONS)?;
-    // Threads see all writes in program order, regardless of the ordering.
+    // The stated ordering has no effect, because threads see all writes in program order.
     cx.ignore(|name| memory::is_scope(name) || matches!(name, "acquire" | "release" | "relaxed"));
     match operation {
         Operation::Init => simple(cx, MbarrierKind::Init, true),
@@ -71,7 +70,7 @@ fn space(cx: &mut Cx<'_, '_, '_>) -> Result<(Space, bool)> {
     match memory::space(cx) {
         None => Ok((Space::Generic, true)),
         Some(found @ (Space::Shared, _)) => Ok(found),
-        Some((space, _)) => Err(format!("an mbarrier is in shared memory, not in {space} memory")),
+        Some((space, _)) => Err(format!("an mbarrier must be in shared memory, not in {space} memory")),
     }
 }
 
@@ -80,7 +79,7 @@ pub(super) fn at(cx: &mut Cx<'_, '_, '_>, index: usize, space: (Space, bool)) ->
     memory::place(cx, operand, space)
 }
 
-/// Decodes an operation on `[address]`, with or without a 32-bit operand.
+/// Decodes an operation on `[address]`, followed by a 32-bit operand if `counts` is set.
 fn simple(cx: &mut Cx<'_, '_, '_>, kind: MbarrierKind, counts: bool) -> Result<Op> {
     let space = space(cx)?;
     bits(cx)?;
@@ -95,13 +94,13 @@ fn simple(cx: &mut Cx<'_, '_, '_>, kind: MbarrierKind, counts: bool) -> Result<O
     Ok(push(cx, AsyncOp::Mbarrier(op)))
 }
 
-/// `mbarrier.arrive` and `.arrive_drop`, with their `.expect_tx` and `.noComplete`.
+/// Decodes `mbarrier.arrive` and `.arrive_drop`, with or without `.expect_tx` and `.noComplete`.
 fn arrive(cx: &mut Cx<'_, '_, '_>, drop: bool) -> Result<Op> {
     let (expect, completes) = (cx.take("expect_tx"), !cx.take("noComplete"));
     let space = space(cx)?;
     bits(cx)?;
     let count = cx.arity(if expect || !completes { 3..=3 } else { 1..=3 })?;
-    // `mbarrier.arrive [address];` is short for an arrival whose state is discarded.
+    // `mbarrier.arrive [address];` discards the state, like `mbarrier.arrive _, [address];`.
     let first = usize::from(!matches!(cx.operand(0)?, Operand::Address { .. }));
     let at = at(cx, first, space)?;
     let operand = match count > first + 1 {
@@ -119,7 +118,7 @@ fn arrive(cx: &mut Cx<'_, '_, '_>, drop: bool) -> Result<Op> {
     Ok(push(cx, AsyncOp::Mbarrier(MbarrierOp { kind, at, operand, result })))
 }
 
-/// `mbarrier.test_wait` and `.try_wait`. The suspend-time hint is ignored, because time is not
+/// Decodes `mbarrier.test_wait` and `.try_wait`. The suspend-time hint is ignored, because time is not
 /// simulated.
 fn wait(cx: &mut Cx<'_, '_, '_>, blocks: bool) -> Result<Op> {
     let parity = cx.take("parity");

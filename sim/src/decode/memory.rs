@@ -42,24 +42,23 @@ fn is_cache_hint(name: &str) -> bool {
         || name.starts_with("L2::")
 }
 
-/// Returns whether a modifier is a scope. Except in [`order`], scopes have no effect: all threads see
-/// each other's accesses alike.
+/// Returns whether a modifier is a scope. Outside [`order`] scopes have no effect: every access is
+/// visible to all threads.
 pub(super) fn is_scope(name: &str) -> bool {
     matches!(name, "cta" | "cluster" | "gpu" | "sys")
 }
 
 #[derive(Clone, Copy)]
-struct Common {
+struct ClusterState {
     space: Space,
     cluster: bool,
     strength: Strength,
     order: Order,
-    /// A cache policy operand follows.
     policy: bool,
 }
 
-/// Returns the ordering that the modifiers state, without taking them. A scope of a block or a cluster
-/// orders nothing between blocks.
+/// Returns the ordering that the modifiers state, without consuming them. An access with the scope
+/// `.cta` or `.cluster` counts as weak.
 fn order(cx: &Cx<'_, '_, '_>) -> Order {
     let has = |names: &[&str]| names.iter().any(|name| cx.has(name));
     let wide = !has(&["cta", "cluster"]);
@@ -70,16 +69,16 @@ fn order(cx: &Cx<'_, '_, '_>) -> Order {
     }
 }
 
-fn common(cx: &mut Cx<'_, '_, '_>) -> Common {
+fn common(cx: &mut Cx<'_, '_, '_>) -> ClusterState {
     let order = order(cx);
     let strength = cx.choose(&STRENGTHS).unwrap_or(Strength::Weak);
-    // `.mmio` comes with `.relaxed`, and `.volatile` may come with a space.
+    // `.relaxed` is left after `.mmio`, which requires it, and a state space may follow `.volatile`.
     cx.ignore(|name| name == "relaxed" || is_scope(name));
     let (space, cluster) = space(cx).unwrap_or((Space::Generic, true));
     let policy = cx.take("L2::cache_hint");
     cx.ignore(is_cache_hint);
     cx.ignore(|name| name == "unified");
-    Common { space, cluster, strength, order, policy }
+    ClusterState { space, cluster, strength, order, policy }
 }
 
 /// Takes the next state space, and returns whether it includes other blocks of the cluster.
@@ -91,7 +90,7 @@ pub(super) fn vector(cx: &mut Cx<'_, '_, '_>) -> u8 {
     cx.choose(&[("v2", 2), ("v4", 4)]).unwrap_or(1)
 }
 
-/// Resolves `[base+offset]`; the space may be narrowed to that of the named variable.
+/// Resolves `[base+offset]`. If `base` names a variable, the result has the variable's state space.
 pub(super) fn place<'s>(
     cx: &mut Cx<'_, '_, 's>,
     operand: &Operand<'s>,
@@ -138,7 +137,7 @@ pub(super) fn place<'s>(
     }
 }
 
-/// Returns the row of a data register, which may be wider than the access.
+/// Returns the register-file row of a data register, which may be wider than the access.
 pub(super) fn slot<'s>(
     cx: &mut Cx<'_, '_, 's>,
     operand: &Operand<'s>,
@@ -161,7 +160,7 @@ pub(super) fn slot<'s>(
         return Err(format!("a register of {has} bits cannot hold {needs} bits"));
     }
     if declared == Type::B128 {
-        return Err("a register of 128 bits is loaded and stored by `.b128`".to_owned());
+        return Err("a register of 128 bits can be loaded and stored only by `.b128`".to_owned());
     }
     let row =
         if write { cx.destination_of(operand, declared)? } else { cx.source_of(operand, declared)? };
@@ -184,7 +183,7 @@ pub(super) fn slots<'s>(
     match operand {
         Operand::List(parts) => {
             if parts.len() != usize::from(count) {
-                return Err(format!("{} registers for a vector of {count}", parts.len()));
+                return Err(format!("{} registers are given for a vector of {count}", parts.len()));
             }
             for (place, part) in slots.iter_mut().zip(parts) {
                 *place = slot(cx, part, ty, write)?;
@@ -217,7 +216,7 @@ pub(super) fn st(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     transfer(cx, false).map(Op::Store)
 }
 
-/// Decodes a load or store: the register operand is the first of a load, the second of a store.
+/// Decodes a load or store. The register operand comes first in a load, and second in a store.
 fn transfer(cx: &mut Cx<'_, '_, '_>, load: bool) -> Result<u32> {
     let common = common(cx);
     let count = vector(cx);
@@ -240,7 +239,7 @@ fn transfer(cx: &mut Cx<'_, '_, '_>, load: bool) -> Result<u32> {
         }
         _ => (ty, count, slots(cx, operand, ty, count, load)?),
     };
-    let Common { strength, order, .. } = common;
+    let ClusterState { strength, order, .. } = common;
     let swap = Slot::Sink;
     Ok(push(cx, Access { at, ty, count, data, strength, order, atomic: None, results: None, swap }))
 }
@@ -294,7 +293,10 @@ fn atomic(cx: &mut Cx<'_, '_, '_>, returns: bool) -> Result<Op> {
         fits_vector(cx, operation, common.space, ty, count)?;
     }
     if matches!(common.space, Space::Local | Space::Const | Space::Param) {
-        return Err(format!("atomics are on global and shared memory, not on {} memory", common.space));
+        return Err(format!(
+            "atomics are allowed on global and shared memory, not on {} memory",
+            common.space
+        ));
     }
     let first = usize::from(returns);
     let sources = if operation == AtomicOp::CompareSwap { 2 } else { 1 };
@@ -320,7 +322,7 @@ fn atomic(cx: &mut Cx<'_, '_, '_>, returns: bool) -> Result<Op> {
     Ok(Op::Atomic(push(cx, Access { at, ty, count, data, strength, order, atomic, results, swap })))
 }
 
-fn wide_atomic(cx: &mut Cx<'_, '_, '_>, operation: AtomicOp, common: Common) -> Result<Op> {
+fn wide_atomic(cx: &mut Cx<'_, '_, '_>, operation: AtomicOp, common: ClusterState) -> Result<Op> {
     let operation = match operation {
         AtomicOp::Exchange => AtomicOp::WideExchange,
         AtomicOp::CompareSwap => AtomicOp::WideCompareSwap,
@@ -331,7 +333,10 @@ fn wide_atomic(cx: &mut Cx<'_, '_, '_>, operation: AtomicOp, common: Common) -> 
     cx.arity(operands..=operands)?;
     let at = place(cx, cx.operand(1)?, (common.space, common.cluster))?;
     if matches!(at.space, Space::Local | Space::Const | Space::Param) {
-        return Err(format!("atomics are on global and shared memory, not on {} memory", at.space));
+        return Err(format!(
+            "atomics are allowed on global and shared memory, not on {} memory",
+            at.space
+        ));
     }
     let mut data = [Slot::Sink; 4];
     for source in 0..sources {
@@ -366,7 +371,7 @@ fn vector_of_atomics(cx: &mut Cx<'_, '_, '_>) -> Result<u8> {
     Ok(vector(cx))
 }
 
-/// Returns whether PTX has the vector atomic: only sums of floats in global memory.
+/// Fails unless PTX has this vector atomic: there are only sums of floats in global memory.
 fn fits_vector(
     cx: &Cx<'_, '_, '_>,
     operation: AtomicOp,
@@ -376,7 +381,9 @@ fn fits_vector(
 ) -> Result<()> {
     use Type::{Bf16, Bf16x2, F16, F16x2, F32};
     if operation != AtomicOp::Add || !matches!(space, Space::Global | Space::Generic) {
-        return Err(format!("vector atomics (`.v{count}`) are sums in global memory only"));
+        return Err(format!(
+            "vector atomics (`.v{count}`) are allowed only for `.add` in global memory"
+        ));
     }
     if matches!(ty, F32 | F16 | Bf16 | F16x2 | Bf16x2) { Ok(()) } else { cx.wrong_type(ty) }
 }
@@ -397,7 +404,7 @@ pub(super) fn allows(operation: AtomicOp, ty: Type) -> bool {
 
 pub(super) fn fence(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let has = |name| cx.has(name);
-    // `membar` states its scope by its level and is a `fence.sc`; so is a `fence` without an ordering.
+    // `membar` and a `fence` without an ordering are `fence.sc`; the level of `membar` is its scope.
     let wide = !has("cta") && !has("cluster") && !has("proxy");
     let (acquire, release) = (has("acquire"), has("release"));
     let sc = wide && !acquire && !release && !has("acq_rel");

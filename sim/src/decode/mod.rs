@@ -1,4 +1,4 @@
-//! Decodes the syntax tree of a module, once per module.
+//! Decodes the syntax tree of a module into programs.
 
 mod call;
 mod cluster;
@@ -37,7 +37,7 @@ use crate::lanes::FULL;
 use crate::lexer::{self, Failure};
 use crate::module::{Broken, Entry, Image, InstructionInfo, Param};
 use crate::observe::Class;
-use crate::program::{Init, Inst, NOWHERE, Op, Program, SharedArray};
+use crate::program::{Effect, Init, Inst, NOWHERE, Op, Program, SharedArray};
 
 use context::Context;
 use flatten::{Flat, Item, Returns, flatten};
@@ -62,9 +62,7 @@ pub(crate) struct Contents {
 
 /// Decodes every entry of a module, and records the failure of each broken one.
 ///
-/// # Errors
-/// Failures of the module as a whole: of its variables or names, or when decoding exceeds the effort
-/// that its size allows.
+/// The whole module fails if a variable or name is invalid, or if decoding exhausts [`Effort`].
 pub(crate) fn module(source: &str, ast: &Ast<'_>) -> Result<Contents, Failure> {
     let (symbols, image) = symbols::collect(ast)?;
     let lines = Lines::new(source);
@@ -92,7 +90,7 @@ pub(crate) fn module(source: &str, ast: &Ast<'_>) -> Result<Contents, Failure> {
         };
         match decoded {
             Ok(entry) => entries.push(entry),
-            // The effort is that of the whole module, so the module fails and not the entry alone.
+            // The entries share one budget, so the module fails when it is exhausted.
             Err(failure) if effort.is_exhausted() => return Err(failure),
             Err(failure) => {
                 broken.push(function);
@@ -108,8 +106,8 @@ pub(crate) fn module(source: &str, ast: &Ast<'_>) -> Result<Contents, Failure> {
     Ok(Contents { entries, broken: broken.collect(), image })
 }
 
-/// Returns the failure of a function for display, which names the function that contains it if that is
-/// another one.
+/// Returns the failure of a function for display. If the failing text is in another function, the
+/// message names that function.
 fn told_of(ast: &Ast<'_>, function: &Function<'_>, (offset, message): Failure) -> Failure {
     let before = ast.functions.partition_point(|other| other.start <= offset);
     let place = ast.functions[..before].last().filter(|other| other.start != function.start);
@@ -187,13 +185,12 @@ impl<'d, 's> EntryDecoder<'d, 's> {
         let functions = call::activated(&context, &self.ast.functions);
         let rows = context.rows.finish().map_err(at)?;
         let program = Program {
-            timed: code.iter().any(|inst| matches!(inst.op, Op::Timer { .. })),
+            timed: code.iter().any(|inst| inst.op.effect() == Effect::ReadTime),
             meets: (0..code.len()).map(|index| graph.meets(index)).collect(),
             code,
             info,
             accesses: context.accesses,
             barriers: context.barriers,
-            shuffles: context.shuffles,
             asynchronous: context.asynchronous,
             prints: context.prints,
             condition_calls: context.condition_calls,
@@ -234,7 +231,6 @@ impl<'d, 's> EntryDecoder<'d, 's> {
             rows,
             accesses: Vec::new(),
             barriers: Vec::new(),
-            shuffles: Vec::new(),
             asynchronous: Vec::new(),
             prints: Vec::new(),
             condition_calls: Vec::new(),
@@ -323,7 +319,7 @@ fn decode_item<'a, 's>(
         None => (Rows::always(), 0),
     };
     if instruction.opcode == "call" {
-        // All other calls were expanded.
+        // Only calls that are not expanded in place reach this point.
         let op = call::call(context, item)?;
         return Ok((Inst { op, guard, leads: false, invert }, Class::Control));
     }
@@ -340,17 +336,13 @@ fn decode_item<'a, 's>(
 
 fn flow(inst: &Inst, tables: &[Vec<u32>]) -> Flow {
     let guarded = inst.guard != Rows::always();
-    let converges = inst.op.converges();
-    match &inst.op {
-        Op::Branch { target, .. } => Flow { targets: vec![*target], falls: guarded, converges },
-        Op::BranchIndex { table, .. } => {
-            Flow { targets: tables[*table as usize].clone(), falls: guarded, converges }
-        }
-        Op::Exit | Op::Return | Op::Trap { .. } => {
-            Flow { targets: Vec::new(), falls: guarded, converges }
-        }
-        _ => Flow { targets: Vec::new(), falls: true, converges },
-    }
+    let effect = inst.op.effect();
+    let targets = match effect {
+        Effect::Branch(target) => vec![target],
+        Effect::BranchTable(table) => tables[table as usize].clone(),
+        _ => Vec::new(),
+    };
+    Flow { targets, falls: guarded || !effect.leaves(), converges: effect.converges() }
 }
 
 fn flows(code: &[Inst], tables: &[Vec<u32>]) -> Vec<Flow> {
@@ -361,13 +353,12 @@ fn flows(code: &[Inst], tables: &[Vec<u32>]) -> Vec<Flow> {
 fn join_branches(code: &mut [Inst], graph: &Graph) {
     for (index, inst) in code.iter_mut().enumerate() {
         inst.leads = graph.leads(index);
-        if let Op::Branch { join, .. } | Op::BranchIndex { join, .. } = &mut inst.op {
+        if let Some(join) = inst.op.join_mut() {
             *join = graph.join(index).map_or(NOWHERE, |join| join as u32);
         }
     }
 }
 
-/// Returns the used shared variables, sorted by address.
 fn shared_arrays(variables: &[SharedVariable], used: &[bool], addresses: &[u32]) -> Arc<[SharedArray]> {
     let array = |index: usize| {
         let SharedVariable { name, bytes, dynamic, .. } = &variables[index];
@@ -379,7 +370,7 @@ fn shared_arrays(variables: &[SharedVariable], used: &[bool], addresses: &[u32])
     arrays.into()
 }
 
-/// Returns the addresses of the used shared variables, and the bytes of the static ones.
+/// Returns the addresses of the used shared variables, and the total size of the static ones.
 fn place_shared(variables: &[SharedVariable], used: &[bool]) -> Result<(Vec<u32>, u32), String> {
     let mut addresses = vec![0; variables.len()];
     let mut end = 0_u64;

@@ -53,7 +53,7 @@ pub(super) fn mov(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     }
 }
 
-/// Returns the offset of the variable whose address a `mov` takes, if it is in an activation.
+/// Returns the offset of the variable whose address a `mov` takes, if the variable is in a stack frame.
 fn in_activation(cx: &mut Cx<'_, '_, '_>) -> Result<Option<u32>> {
     let (name, offset) = match cx.operand(1)? {
         Operand::Name(name, None) if special::find(name, None).is_none() => (name, 0),
@@ -66,7 +66,7 @@ fn in_activation(cx: &mut Cx<'_, '_, '_>) -> Result<Option<u32>> {
     })
 }
 
-/// `mov` of a local address that is relative to the activation.
+/// Decodes a `mov` of the address of a variable at `offset` in the stack frame.
 fn address_in_activation(cx: &mut Cx<'_, '_, '_>, ty: Type, offset: u32) -> Result<Op> {
     let a = cx.rows.constant(Init::Frame);
     let d = cx.destination(0, ty)?;
@@ -110,7 +110,7 @@ fn part_bits(ty: Type, parts: usize) -> Result<u32> {
     }
 }
 
-/// `mov.b64 d, {a, b}` and the like.
+/// Decodes `mov.b64 d, {a, b}` and the like.
 fn pack<'s>(cx: &mut Cx<'_, '_, 's>, ty: Type, parts: &[Operand<'s>]) -> Result<Op> {
     let bits = part_bits(ty, parts.len())?;
     let Some(part) = bits_type(bits) else { return cx.wrong_type(ty) };
@@ -144,8 +144,8 @@ fn pack<'s>(cx: &mut Cx<'_, '_, 's>, ty: Type, parts: &[Operand<'s>]) -> Result<
     Ok(Op::Alu { f, o: Operands { d, e, a, b, c, imm: 0 } })
 }
 
-/// `mov.b64 {a, b}, d` and the like. The destinations are rows `d`, `e`, `b` and `c`; bit `i` of the
-/// constant is set if part `i` is kept.
+/// Decodes `mov.b64 {a, b}, d` and the like. The destinations are in the fields `d`, `e`, `b` and `c` of
+/// [`Operands`]. Bit `i` of `imm` is set unless part `i` is discarded (`_`).
 fn unpack<'s>(cx: &mut Cx<'_, '_, 's>, ty: Type, parts: &[Operand<'s>]) -> Result<Op> {
     let bits = part_bits(ty, parts.len())?;
     let Some(part) = bits_type(bits) else { return cx.wrong_type(ty) };
@@ -189,7 +189,6 @@ fn split(r: &mut crate::lanes::Regs, o: &Operands, mask: u32, part: impl Fn(usiz
     }
 }
 
-/// `cvta`: converts between an address of a space and a generic one.
 pub(super) fn cvta(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let to_space = cx.take("to");
     let space = space(cx)?;
@@ -231,7 +230,7 @@ pub(super) fn isspacep(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let own = cx.take("shared") || cx.take("shared::cta");
     let space = if own { Space::Shared } else { space(cx)? };
     if own {
-        // Other blocks' shared memory follows the block's own in the same window.
+        // In the shared window, the memory of the cluster's other blocks follows the block's own.
         let f: AluFn =
             |r, o, m| holds(r, o, m, |address| region(address) == region(window(Space::Shared)));
         return cx.alu(f, &[Type::Pred, Type::U64]);
@@ -240,7 +239,7 @@ pub(super) fn isspacep(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu_with(f, &[Type::Pred, Type::U64], space as u32)
 }
 
-/// Sets predicate `d` to the result of a test of the addresses.
+/// Sets predicate `d` to the result of `test` for each lane's address.
 fn holds(r: &mut crate::lanes::Regs, o: &Operands, mask: u32, test: impl Fn(u64) -> bool) {
     let mut holds = 0;
     for (lane, &address) in r.doubles[usize::from(o.a)].iter().enumerate() {
@@ -250,7 +249,7 @@ fn holds(r: &mut crate::lanes::Regs, o: &Operands, mask: u32, test: impl Fn(u64)
     *d = *d & !mask | holds & mask;
 }
 
-/// `createpolicy`: returns 0, since cache policies have no effect on results.
+/// Decodes `createpolicy`, which returns 0, since cache policies have no effect on results.
 pub(super) fn createpolicy(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.ignore(|name| {
         matches!(name, "fractional" | "range" | "cvt" | "L2" | "global") || name.starts_with("L2::")
@@ -296,7 +295,7 @@ pub(super) fn cvt(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
         return Err("`cvt` from a float to an integer needs `.rni`, `.rzi`, `.rmi` or `.rpi`".to_owned());
     }
     cx.arity(2..=2)?;
-    // Registers may be wider than the types.
+    // Registers may be wider than the types that the instruction names.
     let target = cx.declared_type(cx.operand(0)?)?;
     let source = match cx.operand(1)? {
         operand @ Operand::Name(_, None) if special_or_register(cx, operand) => {
@@ -335,7 +334,7 @@ fn narrow(a: f64) -> f32 {
     if a.is_nan() { f32::from_bits(nan) } else { a as f32 }
 }
 
-/// Returns the conversion by the host's own instructions, if there is one.
+/// Returns the conversion in host arithmetic, if there is one.
 fn native(to: Type, from: Type, rounding: Option<(Round, bool)>) -> Option<AluFn> {
     use Type::{F32, F64, S16, S32, S64, U8, U16, U32, U64};
     let nearest = rounding == Some((Round::Nearest, false));
@@ -371,7 +370,7 @@ fn native(to: Type, from: Type, rounding: Option<(Round, bool)>) -> Option<AluFn
     })
 }
 
-/// `cvt.rn.f16x2.f32 d, a, b`: `a` in the upper half, `b` in the lower one.
+/// Decodes `cvt.rn.f16x2.f32 d, a, b`, which puts `a` into the upper half and `b` into the lower one.
 fn cvt_packed(cx: &mut Cx<'_, '_, '_>, to: Type, from: Type, mode: Mode) -> Result<Op> {
     if from != Type::F32 {
         return cx.wrong_type(from);

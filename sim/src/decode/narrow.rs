@@ -1,4 +1,4 @@
-//! `cvt` to and from the floats of 8 bits and `tf32`.
+//! `cvt` to and from 8-bit floats and `tf32`.
 
 use crate::ast::Type;
 use crate::lanes::each;
@@ -25,9 +25,9 @@ pub(super) fn cvt(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
         return cx.alu_with(each!(U32 <- F32: tf32), &[Type::B32, ty], imm);
     }
     if round != Round::Nearest {
-        return Err("floats of 8 bits are rounded to the nearest (`.rn`)".to_owned());
+        return Err("conversions of 8-bit floats must round to nearest (`.rn`)".to_owned());
     }
-    // The pair is either the first type or the second.
+    // The pair of 8-bit floats is either the first type or the second.
     let first = cx.peek();
     let to_pair = first.is_some_and(|name| PAIRS.iter().any(|(pair, _)| *pair == name));
     let e5m2 = cx.require("a type", &PAIRS)?;
@@ -35,7 +35,7 @@ pub(super) fn cvt(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let imm = Narrowing { e5m2, relu, finite, round }.encode();
     match (to_pair, ty) {
         (true, Type::F32 | Type::F16x2) if !finite => {
-            Err("a conversion to floats of 8 bits needs `.satfinite`".to_owned())
+            Err("a conversion to 8-bit floats needs `.satfinite`".to_owned())
         }
         (true, Type::F32) => {
             cx.alu_with(each!(U16 <- F32, F32: bytes_of_singles), &[Type::B16, ty, ty], imm)

@@ -1,8 +1,8 @@
-//! Register allocation: assigns a row of the register file to each virtual register.
+//! Register allocation: gives each virtual register a row (a value per lane) of the register file.
 //!
-//! An entry is decoded twice. The first pass records which instruction touches which register. From the
-//! live ranges, registers that are never live at the same time get the same row, which keeps a warp's
-//! working set in the cache. The second pass writes the rows into the operations.
+//! An entry is decoded twice. The first pass records which instruction touches which register. Registers
+//! whose live ranges do not overlap get the same row, which keeps a warp's working set in the cache. The
+//! second pass writes the rows into the operations.
 
 use std::collections::HashMap;
 
@@ -27,23 +27,22 @@ impl File {
     }
 }
 
-/// Rows before those of the program: row 0 of words and doubles is zero.
+/// Number of reserved rows in the files of words and of doubles: row 0 is always zero.
 const FIXED_ROWS: u16 = 1;
 
-/// The rows of an entry during a decoding pass.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     /// Row of each register, empty in the first pass.
     assigned: Vec<u16>,
     plan: RowPlan,
     constants: HashMap<Init, u16>,
-    /// There are more constants than row numbers.
+    /// Set when there are more constants than row numbers.
     overflow: bool,
     pub(super) touches: Touches,
 }
 
 impl Rows {
-    /// Returns the rows of the first pass, whose numbers have no meaning.
+    /// Returns an instance for the first pass, whose row numbers are placeholders.
     pub(super) fn recording() -> Self {
         Self::with(Vec::new(), [FIXED_ROWS, FIXED_ROWS, FIXED_PREDICATES])
     }
@@ -53,10 +52,8 @@ impl Rows {
         Self { assigned, plan, ..Self::default() }
     }
 
-    /// Assigns rows by linear scan over the live ranges.
-    ///
-    /// # Errors
-    /// More registers are live at once than row numbers exist.
+    /// Assigns rows by linear scan over the live ranges; fails if more registers are live at once than
+    /// row numbers exist.
     pub(super) fn assign(types: &[Type], ranges: &[Option<(usize, usize)>]) -> Result<Self, String> {
         let mut order: Vec<usize> = (0..types.len()).filter(|&r| ranges[r].is_some()).collect();
         order.sort_by_key(|&register| ranges[register]);
@@ -89,8 +86,8 @@ impl Rows {
         Ok(Self::with(assigned, next))
     }
 
-    /// Returns the register's row; in the first pass a row that is not fixed, so that a guard differs
-    /// from no guard.
+    /// Returns the register's row. The first pass gets a placeholder other than [`TRUE`], so that guards
+    /// are recognised.
     pub(super) fn row(&self, register: u32) -> u16 {
         self.assigned.get(register as usize).copied().unwrap_or(u16::MAX)
     }

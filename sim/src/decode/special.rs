@@ -42,7 +42,7 @@ pub(super) fn find(name: &str, component: Option<&str>) -> Option<Special> {
         ("%reserved_smem_offset_1", None) => Special::Reserved(RESERVED_SHARED / 2),
         ("%reserved_smem_offset_end", None) => Special::Reserved(RESERVED_SHARED),
         ("%reserved_smem_offset_cap", None) => Special::ReservedCapacity,
-        // The address of a cooperative launch's grid barrier; the driver's other registers are 0.
+        // The address of a cooperative launch's grid barrier; every other `%envreg` is 0.
         ("%envreg1", None) => Special::WorkspaceHigh,
         ("%envreg2", None) => Special::WorkspaceLow,
         (name, None) if name.starts_with("%envreg") => Special::Zero,

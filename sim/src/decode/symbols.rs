@@ -11,11 +11,11 @@ use crate::module::{ConstVariable, GlobalVariable, Image, PatchTarget, patches};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Symbol {
     Register(Type, u32),
-    /// Index of a `.shared` variable, whose address depends on which variables are used.
+    /// Index of a `.shared` variable; its address depends on which of these variables are used.
     Shared(usize),
     /// Offset in the thread's local memory, and size in bytes.
     Local(u32, u64),
-    /// Like `Local`, but relative to the function's activation.
+    /// Offset in the stack frame of a function that is not expanded in place, and size in bytes.
     Frame(u32, u64),
     Const(u64),
     Global(u32),
@@ -32,7 +32,7 @@ pub(super) struct SharedVariable {
     pub(super) name: Arc<str>,
     pub(super) bytes: u64,
     pub(super) align: u32,
-    /// Placed after the static ones, at the start of dynamic shared memory.
+    /// Set for an array at the start of dynamic shared memory, after the static variables.
     pub(super) dynamic: bool,
     /// `.extern` with a size: ptxas ignores the `.extern`, and so does the simulator.
     pub(super) sized_external: bool,
@@ -54,12 +54,11 @@ pub(super) struct ModuleSymbols<'s> {
     pub(super) addressed: Vec<usize>,
 }
 
-/// Collects the module's names and lays out its variables.
 pub(super) fn collect<'s>(ast: &Ast<'s>) -> Result<(ModuleSymbols<'s>, Image), Failure> {
     let mut symbols = ModuleSymbols::default();
     let mut image = Image::default();
     for (index, function) in ast.functions.iter().enumerate() {
-        // A prototype may precede the definition, which then replaces it.
+        // A declaration may precede the definition, which then replaces it.
         if function.body.is_some() || !symbols.names.contains_key(function.name) {
             symbols.names.insert(function.name, Symbol::Function(index));
         }
@@ -93,7 +92,7 @@ fn is_again(variable: &Variable<'_>, first: &Variable<'_>) -> bool {
 }
 
 /// Returns the functions with a body whose address is taken: by an instruction other than a direct call,
-/// or in the initial value of a variable. Empty if no function is called by address.
+/// or in the initial value of a variable. Returns none if no function is called by address.
 fn addressed(ast: &Ast<'_>, symbols: &ModuleSymbols<'_>) -> Vec<usize> {
     let statements = || ast.functions.iter().filter_map(|function| function.body.as_ref()).flatten();
     let by_address = |statement: &Statement<'_>| {
@@ -132,7 +131,7 @@ fn place<'s>(
 ) -> Result<Symbol, String> {
     let name = variable.name;
     if variable.external && variable.space != Space::Shared {
-        return Err(format!("variable `{name}` is external; only shared arrays may be"));
+        return Err(format!("variable `{name}` is external; only shared arrays may be external"));
     }
     match variable.space {
         Space::Shared => {
@@ -160,7 +159,7 @@ fn place<'s>(
             image.constant_variables.push(ConstVariable { name, start: start as u64, bytes });
             Ok(Symbol::Const(start as u64))
         }
-        space => Err(format!("variable `{name}` in {space} memory at module level")),
+        space => Err(format!("variable `{name}` in {space} memory cannot be declared at module level")),
     }
 }
 
@@ -178,7 +177,7 @@ fn target(name: &str, generic: bool, symbols: &ModuleSymbols<'_>) -> Option<Patc
 
 const MAX_DIGITS: usize = 10;
 
-/// A `{ }` of a function body, or the body itself.
+/// A `{ }` block of a function body, or the body itself.
 #[derive(Debug, Default)]
 pub(super) struct Scope<'s> {
     parent: Option<usize>,
@@ -231,14 +230,13 @@ impl<'s> Scopes<'s> {
     fn new_register(&mut self, ty: Type) -> Symbol {
         let register = self.registers.len() as u32;
         match ty {
-            // Two consecutive registers of 64 bits.
+            // A 128-bit register consists of two consecutive 64-bit registers.
             Type::B128 => self.registers.extend([Type::B64; 2]),
             _ => self.registers.push(ty),
         }
         Symbol::Register(ty, register)
     }
 
-    /// Finds a name in a scope and the scopes around it.
     pub(super) fn find(&mut self, scope: usize, name: &'s str) -> Option<Symbol> {
         let mut current = Some(scope);
         while let Some(index) = current {

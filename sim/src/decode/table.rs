@@ -1,6 +1,4 @@
-//! The table of supported opcodes; a new opcode is added here.
-//!
-//! Tensor copies and `multimem` would be further rows with decoders of their own.
+//! The table of supported opcodes.
 
 use crate::ast::Type;
 use crate::observe::Class;
@@ -16,12 +14,13 @@ type Decoder = for<'c, 'a, 's> fn(&mut Context<'c, 'a, 's>) -> Result<Op>;
 
 pub(super) struct Opcode {
     pub(super) name: &'static str,
-    /// The unit that executes it; `Integer` means that the type decides.
+    /// The unit that executes the instruction. [`class`](Self::class) replaces `Integer` by the unit of
+    /// the instruction's type.
     class: Class,
     pub(super) decode: Decoder,
 }
 
-/// Opcode, unit and decoder, sorted by name for the binary search.
+/// Sorted by name for the binary search.
 pub(super) static OPCODES: &[Opcode] = &[
     row("abs", Class::Integer, integer::abs),
     row("activemask", Class::Warp, warp::activemask),

@@ -10,7 +10,7 @@ use super::memory;
 
 type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 
-/// `tex`. A texture has one level, so an explicit level or gradients all select it.
+/// Decodes `tex`. A texture has one mipmap level, which an explicit level or gradients also select.
 pub(super) fn tex(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let level =
         cx.choose(&[("base", Level::Base), ("level", Level::Number), ("grad", Level::Gradients)]);
@@ -65,7 +65,7 @@ pub(super) fn tld4(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let component = cx.require("a channel", &[("r", 0), ("g", 1), ("b", 2), ("a", 3)])?;
     let geometry = geometry(cx)?;
     if geometry.dimensions != 2 {
-        return Err("`tld4` is of planes".to_owned());
+        return Err("`tld4` needs a geometry of two dimensions".to_owned());
     }
     cx.require("a vector", &[("v4", ())])?;
     let (ty, by) = (cx.ty()?, cx.ty()?);
@@ -142,16 +142,18 @@ pub(super) fn sured(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     })
 }
 
-/// Decodes an access to a surface's bytes. `how` returns the operand index of the coordinates, that of
-/// the data, and the atomic change.
+/// Decodes an access to a surface's bytes. `how` returns the operand indices of the coordinates and of
+/// the data, and the operation of an atomic.
 fn surface(
     cx: &mut Cx<'_, '_, '_>,
     how: impl Fn(&mut Cx<'_, '_, '_>) -> Result<(usize, usize, Option<AtomicOp>)>,
 ) -> Result<Op> {
     if cx.take("p") {
-        return Err("surfaces are accessed by bytes (`.b`) only".to_owned());
+        return Err(
+            "formatted surface access (`.p`) is not supported; use byte access (`.b`)".to_owned()
+        );
     }
-    cx.require("to be by bytes", &[("b", ())])?;
+    cx.require("an access mode", &[("b", ())])?;
     let (at, data, operation) = how(cx)?;
     let geometry = geometry(cx)?;
     cx.ignore(|name| matches!(name, "ca" | "cg" | "cs" | "cv" | "wb" | "wt"));
@@ -167,7 +169,7 @@ fn surface(
         return cx.wrong_type(ty);
     }
     let outside = cx.require(
-        "what is outside",
+        "an out-of-bounds mode",
         &[("trap", Outside::Trap), ("clamp", Outside::Clamp), ("zero", Outside::Zero)],
     )?;
     let (handle, coordinates) = place(cx, at, geometry, Type::S32)?;
@@ -186,7 +188,7 @@ fn geometry(cx: &mut Cx<'_, '_, '_>) -> Result<Geometry> {
     cx.require("a geometry", &Geometry::ALL.map(|geometry| (geometry.name, geometry)))
 }
 
-/// Returns the rows of the handle, and of the layer and coordinates, of an operand `[handle, {…}]`.
+/// Returns the registers with the handle, the layer and coordinates of an operand `[handle, {…}]`.
 fn place(
     cx: &mut Cx<'_, '_, '_>,
     index: usize,
@@ -197,16 +199,23 @@ fn place(
         return Err(format!("`{}` needs a handle and coordinates in brackets", cx.instruction.opcode));
     };
     let [at] = at.as_slice() else {
-        return Err("textures and samplers that are named apart are not supported".to_owned());
+        return Err(
+            "separate operands for texture and sampler are not supported; give one texture handle"
+                .to_owned(),
+        );
     };
     let given = match at {
         Operand::List(parts) => parts.as_slice(),
         one => std::slice::from_ref(one),
     };
     let wanted = geometry.coordinates();
-    // Three coordinates are written as four; the last is ignored.
+    // Three coordinates may be written as four; the last one is ignored.
     if given.len() != wanted && (given.len() != 4 || wanted != 3) {
-        return Err(format!("{} coordinates for {wanted} of `.{}`", given.len(), geometry.name));
+        return Err(format!(
+            "{} coordinates are given, but {wanted} are needed for `.{}`",
+            given.len(),
+            geometry.name
+        ));
     }
     let handle = cx.source_of(&Operand::Name(base, None), Type::B64)?;
     let mut rows = [0; 4];

@@ -1,5 +1,5 @@
-//! SIMD video instructions on four bytes or two halves of whole words, such as `vadd4`; without
-//! selection of parts.
+//! SIMD video instructions on the four bytes or two halves of a word, such as `vadd4`. Selections of
+//! parts are not supported.
 
 use crate::ast::Type;
 use crate::lanes::each;
@@ -25,7 +25,6 @@ pub(super) fn arithmetic(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     finish(cx, Video { operation, bits, signed, saturates, sums })
 }
 
-/// `vset2` and `vset4`: 1 where a comparison holds.
 pub(super) fn set(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let (_, bits) = parts(cx);
     let signed = [false, signed(cx)?, signed(cx)?];
@@ -44,14 +43,13 @@ pub(super) fn set(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     finish(cx, Video { operation, bits, signed, saturates: false, sums })
 }
 
-/// Returns the opcode without the number of parts, and the bits of a part.
+/// Returns the opcode without the number of parts, and the number of bits of a part.
 fn parts<'s>(cx: &Cx<'_, '_, 's>) -> (&'s str, u32) {
     let opcode = cx.instruction.opcode;
     let (name, count) = opcode.split_at(opcode.len() - 1);
     (name, if count == "4" { 8 } else { 16 })
 }
 
-/// Takes the next type, and returns whether it is signed.
 fn signed(cx: &mut Cx<'_, '_, '_>) -> Result<bool> {
     match cx.ty()? {
         Type::U32 => Ok(false),

@@ -1,7 +1,7 @@
 //! Warp-wide instructions.
 
 use crate::ast::{Operand, Type};
-use crate::program::{Op, ShuffleMode, ShuffleOp, Vote, WarpReduce};
+use crate::program::{Collective, Op, ShuffleMode, ShuffleOp, Vote, WarpReduce};
 
 use super::context::{Context, Result};
 
@@ -16,7 +16,6 @@ fn sync(cx: &mut Cx<'_, '_, '_>) -> Result<()> {
     Err(format!("`{opcode}` without `.sync` does not exist on this target"))
 }
 
-/// Returns the row of a destination, `None` for `_`.
 fn or_sink<'s>(cx: &mut Cx<'_, '_, 's>, operand: &Operand<'s>, ty: Type) -> Result<Option<u16>> {
     match operand {
         Operand::Sink => Ok(None),
@@ -46,8 +45,7 @@ pub(super) fn shfl(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
         Operand::Pair(d, p) => (or_sink(cx, d, ty)?, or_sink(cx, p, Type::Pred)?),
         d => (or_sink(cx, d, ty)?, None),
     };
-    cx.shuffles.push(ShuffleOp { mode, d, p, a, b, c, mask });
-    Ok(Op::Shuffle(cx.shuffles.len() as u32 - 1))
+    Ok(Op::Collective { kind: Collective::Shuffle(ShuffleOp { mode, d, p, a, b, c }), mask })
 }
 
 pub(super) fn vote(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
@@ -65,7 +63,7 @@ pub(super) fn vote(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let (a, negate) = cx.predicate(1)?;
     let mask = cx.source(2, Type::B32)?;
     let d = cx.destination(0, ty)?;
-    Ok(Op::Vote { kind, d, a, negate, mask })
+    Ok(Op::Collective { kind: Collective::Vote { kind, d, a, negate }, mask })
 }
 
 pub(super) fn activemask(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
@@ -90,7 +88,8 @@ pub(super) fn match_(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
         Operand::Pair(d, p) if all => (cx.destination_of(d, Type::B32)?, or_sink(cx, p, Type::Pred)?),
         d => (cx.destination_of(d, Type::B32)?, None),
     };
-    Ok(Op::Match { all, wide: ty == Type::B64, d, p, a, mask })
+    let wide = ty == Type::B64;
+    Ok(Op::Collective { kind: Collective::Match { all, wide, d, p, a }, mask })
 }
 
 pub(super) fn redux(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
@@ -117,7 +116,7 @@ pub(super) fn redux(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.arity(3..=3)?;
     let (a, mask) = (cx.source(1, ty)?, cx.source(2, Type::B32)?);
     let d = cx.destination(0, ty)?;
-    Ok(Op::Reduce { kind, d, a, mask })
+    Ok(Op::Collective { kind: Collective::Reduce { kind, d, a }, mask })
 }
 
 pub(super) fn elect(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
@@ -128,5 +127,5 @@ pub(super) fn elect(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
         return Err("`elect.sync` needs two destinations `d|p`".to_owned());
     };
     let (d, p) = (or_sink(cx, d, Type::B32)?, cx.destination_of(p, Type::Pred)?);
-    Ok(Op::Elect { d, p, mask })
+    Ok(Op::Collective { kind: Collective::Elect { d, p }, mask })
 }

@@ -1,4 +1,4 @@
-//! 128-bit registers, each of which is a pair of 64-bit rows: moves, loads, stores and atomics.
+//! 128-bit registers, each a pair of 64-bit registers: moves, loads, stores and atomics.
 
 use crate::ast::{Operand, Type};
 use crate::lanes::commit;
@@ -8,7 +8,7 @@ use super::context::{Context, Result};
 
 type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 
-/// `mov.b128`: between registers, or between one and two of 64 bits.
+/// Decodes `mov.b128` between 128-bit registers, or between one of them and two 64-bit registers.
 pub(super) fn mov(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let [a, b] = halves(cx, cx.operand(1)?, false)?;
     let [d, e] = halves(cx, cx.operand(0)?, true)?;
@@ -23,8 +23,8 @@ pub(super) fn mov(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     })
 }
 
-/// Returns the rows of the lower and the upper half of an operand: a 128-bit register, or two 64-bit
-/// registers in braces.
+/// Returns the registers of the lower and the upper half of an operand: a 128-bit register, or two
+/// 64-bit registers in braces.
 pub(super) fn halves<'s>(
     cx: &mut Cx<'_, '_, 's>,
     operand: &Operand<'s>,
@@ -45,7 +45,6 @@ pub(super) fn halves<'s>(
     }
 }
 
-/// Returns the same halves as slots of a load, store or atomic.
 pub(super) fn slots<'s>(
     cx: &mut Cx<'_, '_, 's>,
     operand: &Operand<'s>,

@@ -1,16 +1,16 @@
-//! Global memory under the PTX memory model: a load may see other values than the last one stored.
+//! Global memory under the PTX memory model: a load may read other values than the last one stored.
 //!
-//! A location keeps all values that were ever written to it, in coherence order. A thread has a *view*:
-//! for each location, the oldest message that it may still see. A release attaches the writer's view to
-//! the message, and an acquire that reads the message joins that view; a barrier joins the views of its
-//! threads. Otherwise a thread may go on seeing older messages. A store may be placed in coherence order
-//! before stores of others that the writer has not seen.
+//! A location keeps all values that were ever written to it as *messages*, in coherence order. A thread
+//! has a *view*: for each location, the oldest message that it may still read. A release attaches the
+//! writer's view to the message, and an acquire that reads the message joins that view; a barrier joins
+//! the views of its threads. Without these, a thread may keep reading older messages. A store may
+//! precede stores of other threads in coherence order if the writer has not seen them.
 //!
 //! Not modelled: a load never reads from a store that is executed after it (load buffering).
 
 use std::collections::HashMap;
 
-/// Ordering of an access beyond its own location.
+/// Ordering that an access gives to accesses of other locations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Order {
     /// Relaxed or stronger, at a scope that includes other blocks.
@@ -19,10 +19,10 @@ pub(crate) struct Order {
     pub(crate) release: bool,
 }
 
-/// Stamp of the oldest visible message of each location; missing ones are 0.
+/// Stamp (coherence position) of each location's oldest readable message; 0 for locations past the end.
 type View = Vec<u64>;
 
-/// Distance between two stamps, which leaves room for messages in between.
+/// Distance between the stamps of two successive messages; leaves room for messages in between.
 const GAP: u64 = 1 << 32;
 
 #[derive(Debug)]
@@ -32,9 +32,10 @@ struct Message {
     /// View that an acquire of the message joins.
     view: View,
     strong: bool,
-    /// Set for the write of an atomic, which read the message before it: no other may come between.
+    /// Set for the write of an atomic. No message may be inserted between it and the message that the
+    /// atomic read.
     follows: bool,
-    /// Place in the order of execution.
+    /// Index in the order of execution.
     number: u64,
 }
 
@@ -92,10 +93,8 @@ impl WeakMemory {
         Self { threads: vec![Thread::default(); threads], ..Self::default() }
     }
 
-    /// Returns the location of an access; `None` if nothing has been written there.
-    ///
-    /// # Errors
-    /// Fails if some of its bytes are part of a location of another address or size.
+    /// Returns the location of an access; `None` if nothing has been written there. Fails if some bytes
+    /// are part of a location with another address or size.
     pub(crate) fn find(&self, address: u64, width: u32) -> Result<Option<Place>, String> {
         let within = self.cells.get(&(address / 8)).map_or(&[][..], Vec::as_slice);
         for &place in within {
@@ -105,8 +104,8 @@ impl WeakMemory {
             }
             if start < address + u64::from(width) && address < start + u64::from(bytes) {
                 return Err(format!(
-                    "{width} bytes at {address:#x} overlap {bytes} at {start:#x}: an exploration takes \
-                     accesses of one size to what is written"
+                    "an access to {width} bytes at {address:#x} overlaps a location of {bytes} bytes at \
+                     {start:#x}; explorations support accesses of one size to a written location"
                 ));
             }
         }
@@ -133,7 +132,7 @@ impl WeakMemory {
     pub(crate) fn read(&mut self, thread: usize, place: Place, index: usize, order: Order) -> u64 {
         let message = &self.locations[place].messages[index];
         let reader = &mut self.threads[thread];
-        // Accesses that are not both strong are not ordered by being of the same location.
+        // Two accesses to a location are ordered by coherence only if both are strong.
         if order.strong && message.strong {
             see(&mut reader.current, place, message.stamp);
             join(&mut reader.acquired, &message.view);
@@ -144,7 +143,7 @@ impl WeakMemory {
         message.value
     }
 
-    /// Returns the messages directly after which a thread may write a new one, last first.
+    /// Returns the messages directly after which a thread may write a new one, newest first.
     pub(crate) fn gaps(&self, thread: usize, place: Place) -> Vec<usize> {
         let messages = &self.locations[place].messages;
         let free = |&index: &usize| messages.get(index + 1).is_none_or(|next| !next.follows);
@@ -163,7 +162,7 @@ impl WeakMemory {
         self.insert(thread, (place, behind), value, order, view);
     }
 
-    /// Reads a message, and writes one directly after it; returns the value read.
+    /// Reads a message, and writes the changed value directly after it; returns the value read.
     pub(crate) fn change(
         &mut self,
         thread: usize,
@@ -173,7 +172,7 @@ impl WeakMemory {
         change: impl Fn(u64) -> u64,
     ) -> u64 {
         let old = self.read(thread, place, index, order);
-        // An acquire of the result also acquires what is attached to the value read.
+        // An acquire of the result also acquires the view attached to the value read.
         let view = self.locations[place].messages[index].view.clone();
         self.insert(thread, (place, index), change(old), order, view);
         self.locations[place].messages[index + 1].follows = true;
@@ -206,7 +205,7 @@ impl WeakMemory {
         self.locations[place].messages.insert(behind + 1, message);
     }
 
-    /// Executes a fence; `sc` if all such fences are in one order.
+    /// Executes a fence; `sc` is set for `fence.sc`. All `fence.sc` have one total order.
     pub(crate) fn fence(&mut self, thread: usize, order: Order, sc: bool) {
         let Thread { current, acquired, released } = &mut self.threads[thread];
         if order.acquire {
@@ -228,7 +227,7 @@ impl WeakMemory {
         })
     }
 
-    /// Joins the views of some threads into those of others: a barrier, or the end of a launch.
+    /// Joins the views of some threads into those of others, at a barrier or the end of a launch.
     pub(crate) fn pass(&mut self, from: impl Iterator<Item = usize>, to: impl Iterator<Item = usize>) {
         let view = self.union(from);
         for thread in to {
@@ -245,13 +244,13 @@ impl WeakMemory {
         self.written
     }
 
-    /// Returns whether 8-byte cells have received messages after the first `number` ones.
+    /// Returns whether any of these 8-byte cells was written after the first `number` writes.
     pub(crate) fn written_since(&self, cells: impl Iterator<Item = u64>, number: u64) -> bool {
         let mut places = cells.flat_map(|cell| self.cells.get(&cell).into_iter().flatten());
         places.any(|&place| self.locations[place].messages.iter().any(|one| one.number > number))
     }
 
-    /// Returns whether one of these threads has not seen the last strong message of a cell.
+    /// Returns whether a cell's last message is strong, and one of these threads has not seen it.
     pub(crate) fn lags(&self, cell: u64, threads: std::ops::Range<usize>) -> bool {
         let places = self.cells.get(&cell).map_or(&[][..], Vec::as_slice);
         places.iter().any(|&place| {
@@ -262,7 +261,7 @@ impl WeakMemory {
         })
     }
 
-    /// Returns the first and the last values of every location, for the device's memory.
+    /// Returns the initial and the final values of every location.
     pub(crate) fn values(&self) -> (Vec<Held>, Vec<Held>) {
         let value = |location: &Location, index: usize| {
             (location.address, location.width, location.messages[index].value)

@@ -12,23 +12,23 @@ use crate::module::Module;
 pub(crate) use memory::{Held, Order, WeakMemory};
 pub(crate) use trail::{Step, Trail};
 
-/// Executions after which an exploration gives up by default.
+/// Default maximum number of executions.
 const LIMIT: u64 = 1_000_000;
 
 /// A model checker: it runs launches of few blocks in every order of their steps on global memory, and
-/// lets each load see every value that the PTX memory model allows.
+/// lets each load return every value that the PTX memory model allows.
 ///
-/// Each warp is scheduled on its own. Its steps on memory that other warps also use are run in every
-/// order with theirs, but of orders that differ in independent steps only one is run. A load sees any
-/// value that is not older than what coherence and causality (releases, acquires, fences, barriers, and
-/// the ends of launches) oblige its thread to see. So a missing fence gives a wrong result in some
-/// execution. A loop that only loads repeats until it sees something new.
+/// Each warp is scheduled on its own. Steps on memory that several warps use run in every order; of
+/// orders that differ only in independent steps, one is run. A load returns any value that is not older
+/// than coherence and causality (releases, acquires, fences, barriers, and the ends of launches)
+/// require. So a missing fence gives a wrong result in some execution. A loop that only loads is
+/// continued only when it can read a new value.
 ///
 /// Executions in which a load takes the value of a store that is executed after it (load buffering) are
-/// not included. A scope below the GPU's orders nothing here, and asynchronous copies see the memory
-/// before the launches.
+/// not included. Scopes narrower than `.gpu` give no ordering, and asynchronous copies read the memory
+/// as it was before the launches.
 ///
-/// The launches begin with the device's memory, which is restored after each execution.
+/// The launches start with the device's memory, which is restored after each execution.
 #[derive(Debug)]
 pub struct Exploration<'g> {
     gpu: &'g Gpu,
@@ -36,7 +36,7 @@ pub struct Exploration<'g> {
     limit: u64,
 }
 
-/// Extent of an exploration.
+/// The number of executions of an exploration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Explored {
     /// Executions that finished and were checked.
@@ -62,13 +62,16 @@ pub enum ExploreError {
         /// Steps that other warps may observe, one line each.
         steps: Vec<String>,
     },
-    /// There are more executions than allowed.
-    #[error("more than {limit} executions; take fewer blocks or threads, or allow more")]
+    /// There are more executions than the limit allows.
+    #[error(
+        "the exploration has more than {limit} executions; use fewer blocks or threads, or raise the \
+         limit"
+    )]
     TooMany {
-        /// The allowed number.
+        /// The limit.
         limit: u64,
     },
-    /// The launches do something that explorations do not support.
+    /// The launches use something that explorations do not support.
     #[error("{0}")]
     Unsupported(String),
 }
@@ -80,18 +83,19 @@ impl<'g> Exploration<'g> {
         Self { gpu, launches: Vec::new(), limit: LIMIT }
     }
 
-    /// Sets the number of executions after which the exploration gives up.
+    /// Sets the maximum number of executions, after which the exploration fails with
+    /// [`ExploreError::TooMany`]. The default is a million.
     #[must_use]
     pub fn with_limit(mut self, executions: u64) -> Self {
         self.limit = executions;
         self
     }
 
-    /// Adds a launch, whose blocks start after those of the earlier launches have finished.
+    /// Adds a launch, whose blocks start after those of all earlier launches have finished.
     ///
     /// # Errors
-    /// Returns the errors of [`Gpu::launch`] before it runs, and [`ExploreError::Unsupported`] for
-    /// launches in clusters.
+    /// Returns the errors that [`Gpu::launch`] returns before it runs the kernel, and
+    /// [`ExploreError::Unsupported`] for launches in clusters.
     pub fn launch(
         self,
         module: &'g Module,
@@ -103,10 +107,11 @@ impl<'g> Exploration<'g> {
     }
 
     /// Adds a launch that may overlap the previous one (programmatic dependent launch): its blocks start
-    /// after each block of that one has reached `griddepcontrol.launch_dependents` or its end.
+    /// after each block of the previous launch has reached `griddepcontrol.launch_dependents` or its
+    /// end.
     ///
     /// # Errors
-    /// As [`launch`](Self::launch).
+    /// Returns the errors of [`launch`](Self::launch).
     pub fn launch_overlapping(
         self,
         module: &'g Module,
@@ -127,20 +132,20 @@ impl<'g> Exploration<'g> {
     ) -> Result<Self, ExploreError> {
         let prepared = self.gpu.prepare(module, entry, launch, params)?;
         if prepared.in_clusters() {
-            let reason = format!("`{entry}` is launched in clusters, which explorations do not have");
+            let reason = format!("`{entry}` is launched in clusters, which explorations do not support");
             return Err(ExploreError::Unsupported(reason));
         }
         self.launches.push((prepared, overlaps));
         Ok(self)
     }
 
-    /// Runs the exploration; `check` is called after each execution with the memory as it is then, and
-    /// returns what is wrong with it.
+    /// Runs the exploration. Calls `check` after each execution, with the memory that the execution
+    /// left; `check` fails with a description of what is wrong.
     ///
     /// # Errors
     /// Returns [`ExploreError::Wrong`] for the first execution in which a kernel fails, a block waits
-    /// forever, or `check` fails; [`ExploreError::TooMany`] beyond the limit;
-    /// [`ExploreError::Unsupported`] if a kernel does something that explorations do not support.
+    /// forever, or `check` fails; [`ExploreError::TooMany`] if the limit is exceeded;
+    /// [`ExploreError::Unsupported`] if a kernel uses something that explorations do not support.
     pub fn run(&self, check: impl FnMut(&Gpu) -> Result<(), String>) -> Result<Explored, ExploreError> {
         self.run_along(Trail::new(false), check)
     }
@@ -270,7 +275,7 @@ OVER:
     }
 
     #[test]
-    fn leaving_equal_orders_out_loses_no_outcome() {
+    fn sleep_sets_preserve_outcomes() {
         for order in ["relaxed", "acq_rel"] {
             let (every, slow) = outcomes(order, Trail::new(true));
             let (some, fast) = outcomes(order, Trail::new(false));

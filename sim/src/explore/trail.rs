@@ -1,15 +1,15 @@
-//! Decisions of an execution, and a depth-first search over all of them.
+//! Decisions of an execution, and a depth-first search over them.
 //!
-//! Of executions that differ only in the order of independent steps, one is enough: a warp whose step
-//! was already tried sleeps until a dependent step is taken (sleep sets).
+//! Executions that differ only in the order of independent steps are equivalent, and one of them is
+//! enough: a warp whose step was already tried sleeps until a dependent step is taken (sleep sets).
 
-/// Next step of a warp that other warps may observe.
+/// The next instruction of a warp, if other warps may observe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Step {
     /// Accessed 8-byte cells of global memory, sorted.
     pub(crate) cells: Vec<u64>,
     pub(crate) writes: bool,
-    /// Set if it takes part in the order of all `fence.sc`.
+    /// Set for `fence.sc`. All `fence.sc` have one total order.
     pub(crate) fence: bool,
 }
 
@@ -34,9 +34,9 @@ struct Decision {
 pub(crate) struct Trail {
     decisions: Vec<Decision>,
     made: usize,
-    /// Warps that need not run before a step that depends on theirs, with their steps.
+    /// The sleep set: warps with their next steps, which need not run before a dependent step has run.
     asleep: Vec<(usize, Step)>,
-    /// Set if no warp sleeps, so that every order of steps is run.
+    /// Disables the sleep sets, so that every order of steps is run.
     restless: bool,
 }
 
@@ -45,7 +45,6 @@ impl Trail {
         Self { restless, ..Self::default() }
     }
 
-    /// Starts an execution that repeats the recorded decisions.
     pub(crate) fn restart(&mut self) {
         self.made = 0;
         self.asleep.clear();
@@ -81,7 +80,7 @@ impl Trail {
         taken
     }
 
-    /// Chooses the ready warp that takes its step; returns `None` if each of them would only repeat
+    /// Chooses the ready warp that takes its step; returns `None` if every choice would only repeat
     /// earlier executions.
     pub(crate) fn choose_warp(&mut self, ready: &[(usize, Step)]) -> Option<usize> {
         let sleeps = |warp| !self.restless && self.asleep.iter().any(|(asleep, _)| *asleep == warp);
@@ -101,7 +100,7 @@ impl Trail {
 mod tests {
     use super::{Step, Trail};
 
-    /// Runs warps, given as the number of their steps, their cell, and whether they write it; returns
+    /// Runs warps, each given as the number of its steps, their cell, and whether they write it. Returns
     /// the number of complete executions.
     fn executions(warps: &[(usize, u64, bool)]) -> u64 {
         let (mut trail, mut complete) = (Trail::default(), 0);
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn dependent_steps_run_in_every_order_and_independent_ones_in_one() {
+    fn only_dependent_steps_are_reordered() {
         assert_eq!(executions(&[(3, 0, true), (3, 0, true)]), 20);
         assert_eq!(executions(&[(3, 0, true), (3, 0, false)]), 20);
         assert_eq!(executions(&[(3, 0, false), (3, 0, false)]), 1);

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 
 use super::Buffer;
 
-/// An element type of arrays, and a type of numbers: plain bytes that can be printed.
+/// A type of array elements and of numbers: plain data that can be printed.
 pub trait Element: bytemuck::Pod + Debug {}
 
 impl<T: bytemuck::Pod + Debug> Element for T {}
@@ -49,8 +49,8 @@ impl Kind {
         (self.shown)(&bytes[index * self.size..(index + 1) * self.size])
     }
 
-    /// Returns the first element in which two arrays differ; floating-point elements within a relative
-    /// tolerance count as equal.
+    /// Returns the index of the first element in which two arrays differ; floating-point elements within
+    /// a relative tolerance count as equal.
     pub(super) fn first_off(&self, one: &[u8], other: &[u8], tolerance: f64) -> Option<usize> {
         if self.size == 0 {
             return None;

@@ -58,16 +58,16 @@ impl<T: Element> Buffer<T> {
         self.len == 0
     }
 
-    /// Returns the address on the device.
+    /// Returns the address of the first element on the device.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.address
     }
 
-    /// Writes the first elements.
+    /// Copies elements from the host to the start of the buffer.
     ///
     /// # Errors
-    /// More elements than the buffer has.
+    /// [`SimError::Launch`] for more elements than the buffer has.
     pub fn write(&self, elements: &[T]) -> Result<(), SimError> {
         let bytes: &[u8] = bytemuck::cast_slice(elements);
         self.device.gpu.write(self.address, bytes)?;
@@ -75,11 +75,11 @@ impl<T: Element> Buffer<T> {
         Ok(())
     }
 
-    /// Returns a copy of the elements.
+    /// Copies the elements to the host.
     ///
     /// # Errors
-    /// If every launch is checked, [`SimError::Found`] for elements that were never written; and a
-    /// failure to read if the device has freed the memory by its address.
+    /// [`SimError::Found`] for elements that were never written, if every launch is checked;
+    /// [`SimError::Launch`] if the memory was freed by [`Gpu::free`](crate::Gpu::free).
     pub fn to_vec(&self) -> Result<Vec<T>, SimError> {
         let mut elements = vec![T::zeroed(); self.len];
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut elements);
@@ -94,7 +94,7 @@ impl<T: Element> Buffer<T> {
 
 impl<T> Drop for Buffer<T> {
     fn drop(&mut self) {
-        // The memory may already have been freed by its address.
+        // The memory may already have been freed by `Gpu::free`.
         let _ = self.device.gpu.free(self.address);
     }
 }

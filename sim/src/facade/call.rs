@@ -36,7 +36,7 @@ impl From<[u32; 3]> for Extent {
     }
 }
 
-/// A builder of a kernel launch; see [`Sim::kernel`].
+/// A builder of a kernel launch, from [`Sim::kernel`]. [`run`](Self::run) launches the kernel.
 #[derive(Debug)]
 #[must_use = "it happens when it is run"]
 pub struct Call<'a> {
@@ -66,7 +66,7 @@ struct Array<'a> {
     kind: Kind,
     before: Vec<u8>,
     after: Vec<u8>,
-    /// Allocated for the launch, and so freed after it.
+    /// Set if the array was allocated for the launch; it is freed afterwards.
     is_own: bool,
     back: Option<&'a mut [u8]>,
 }
@@ -114,13 +114,13 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Appends an argument, an array that messages call by this name.
+    /// Appends an argument of the kernel, with a name for messages.
     pub fn named(mut self, name: &'a str, argument: impl Into<Argument<'a>>) -> Self {
         self.arguments.push((Some(name), argument.into()));
         self
     }
 
-    /// Appends two arguments: an array and its length, as kernels in Rust take slices.
+    /// Appends two arguments, an array and its length, as a kernel in Rust takes a slice.
     pub fn slice<T>(self, array: &'a [T]) -> Self
     where
         &'a [T]: Into<Argument<'a>>,
@@ -151,25 +151,27 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Repeats the launch under `count` seeds, each time on the original data. An array that then
-    /// differs is [`SimError::Order`].
+    /// Repeats the launch under `count` seeds, each time on the original data, and fails with
+    /// [`SimError::Order`] if an array's contents then differ.
     pub fn seeds(mut self, count: u64) -> Self {
         self.seeds = count;
         self
     }
 
-    /// Sets the relative tolerance of floating-point results between seeds, because the order of sums by
-    /// atomics varies.
+    /// Sets the relative tolerance of floating-point results between seeds, such as `1e-5`. By default
+    /// results must be equal. Sums by atomics need a tolerance, because their order varies.
     pub fn tolerance(mut self, part: f64) -> Self {
         self.tolerance = part;
         self
     }
 
-    /// Runs the launch, and copies mutable arrays back to the host, also if checks have findings.
+    /// Runs the launch, and copies mutable arrays back to the host even if checks have findings.
     ///
     /// # Errors
-    /// An unknown kernel, arguments that it does not take, an impossible launch, a thread's error, and
-    /// the findings of the checks.
+    /// - [`SimError::Launch`] for an unknown kernel, an invalid launch and a thread's error;
+    /// - [`SimError::Argument`] for arguments that the kernel does not take;
+    /// - [`SimError::Found`] with the findings of the checks;
+    /// - [`SimError::Order`] for results that depend on the [seed](Self::seeds).
     pub fn run(self) -> Result<Ran, SimError> {
         let Self { sim, kernel, launch, arguments, checked, seeds, tolerance } = self;
         let entry = sim.module.search(kernel)?;
@@ -194,7 +196,6 @@ impl<'a> Call<'a> {
     }
 }
 
-/// A launch whose arguments are on the device.
 struct Run<'r> {
     sim: &'r Sim,
     entry: &'r Entry,
@@ -293,7 +294,7 @@ fn require(entry: &Entry, given: &[(Option<&str>, Argument<'_>)]) -> Result<(), 
     if takes.len() != given.len() {
         let (wanted, given) = (takes.len(), given.len());
         let text =
-            format!("`{name}` takes {wanted} arguments, and {given} are given; a slice takes two");
+            format!("`{name}` takes {wanted} arguments, but {given} are given; a slice counts as two");
         return Err(SimError::Argument(text));
     }
     for (at, (param, (_, argument))) in takes.iter().zip(given).enumerate() {
@@ -303,15 +304,15 @@ fn require(entry: &Entry, given: &[(Option<&str>, Argument<'_>)]) -> Result<(), 
         };
         if param.size != bytes {
             let wanted = param.size;
-            let text =
-                format!("argument {at} of `{name}` has {wanted} bytes; {what} of {bytes} is given");
+            let text = format!(
+                "argument {at} of `{name}` has {wanted} bytes, but {what} of {bytes} bytes is given"
+            );
             return Err(SimError::Argument(text));
         }
     }
     Ok(())
 }
 
-/// Copies array arguments to the device, and builds the parameters.
 fn placed<'a>(
     device: &Device,
     arguments: Vec<(Option<&str>, Argument<'a>)>,

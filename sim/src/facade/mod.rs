@@ -1,4 +1,4 @@
-//! One object with the kernels of a module, a device and its checks, for tests of kernels.
+//! [`Sim`]: a module, a device and its checks in one object, for tests of kernels.
 
 mod argument;
 mod buffer;
@@ -55,7 +55,7 @@ pub use testing::run_test;
 /// // One element more than there are:
 /// let call = sim.kernel("scale").block(32).named("values", &mut values).arg(4_u32).arg(0.5_f32);
 /// let said = call.run().unwrap_err().to_string();
-/// assert!(said.contains("it ends 4 bytes behind the end of `values`, 12 bytes at 0x"), "{said}");
+/// assert!(said.contains("it ends 4 bytes past the end of `values`, 12 bytes at 0x"), "{said}");
 /// # Ok::<(), warpfold_sim::SimError>(())
 /// ```
 #[derive(Debug)]
@@ -71,7 +71,7 @@ pub struct Sim {
 struct Device {
     gpu: Gpu,
     hazards: Hazards,
-    /// Every launch is checked, so that uninitialised memory is known.
+    /// Set if every launch is checked, so that all writes of memory are known.
     sees_all: AtomicBool,
 }
 
@@ -84,10 +84,10 @@ impl Device {
 }
 
 impl Sim {
-    /// Loads PTX text. Unsupported entries fail when they are launched.
+    /// Loads PTX text on a device of its own. Unsupported entries fail when they are launched.
     ///
     /// # Errors
-    /// Text that is not PTX.
+    /// [`SimError::Text`] for text that is not PTX.
     pub fn load(ptx: impl AsRef<str>) -> Result<Self, SimError> {
         Self::with_config(ptx, Config::default())
     }
@@ -96,7 +96,7 @@ impl Sim {
     /// one.
     ///
     /// # Errors
-    /// As [`load`](Self::load).
+    /// Returns the errors of [`load`](Self::load).
     pub fn with_config(ptx: impl AsRef<str>, config: Config) -> Result<Self, SimError> {
         let module = Module::parse_each(ptx.as_ref())?;
         let hazards = if config.strict { Hazards::strict() } else { Hazards::new() };
@@ -124,8 +124,8 @@ impl Sim {
         self
     }
 
-    /// Returns a launch of a kernel, by its name in PTX or in its source, as [`Module::search`] finds
-    /// it. The default is one block of one thread.
+    /// Returns a builder of a launch of a kernel, by its name in PTX or in its source, as
+    /// [`Module::search`] finds it. The default is one block of one thread.
     pub fn kernel<'a>(&'a self, name: &'a str) -> Call<'a> {
         Call::new(self, name)
     }
@@ -133,7 +133,7 @@ impl Sim {
     /// Returns a buffer on the device with these elements, for several launches.
     ///
     /// # Errors
-    /// The device is out of memory.
+    /// [`SimError::Launch`] with [`Error::MemoryLimit`] if the device has no memory for it.
     pub fn buffer<T: Element>(&self, elements: &[T]) -> Result<Buffer<T>, SimError> {
         let buffer = self.output(elements.len())?;
         buffer.write(elements)?;
@@ -144,7 +144,7 @@ impl Sim {
     /// read by a kernel or by the host before a write is a finding.
     ///
     /// # Errors
-    /// The device is out of memory.
+    /// [`SimError::Launch`] with [`Error::MemoryLimit`] if the device has no memory for it.
     pub fn output<T: Element>(&self, len: usize) -> Result<Buffer<T>, SimError> {
         Buffer::new(&self.device, len)
     }
@@ -169,7 +169,7 @@ pub enum SimError {
     /// The text is not PTX.
     #[error(transparent)]
     Text(#[from] ParseError),
-    /// A launch that is impossible, or that a thread's error ended.
+    /// A launch that is invalid, or that a thread's error ended.
     #[error(transparent)]
     Launch(#[from] Error),
     /// An argument that the kernel does not take.
@@ -180,7 +180,8 @@ pub enum SimError {
     Found(Vec<Finding>),
     /// A result that depends on the order in which threads run.
     #[error(
-        "under seed {seed} element {index} of {buffer} is {found}, and {expected} in lock step: the result depends on the order of threads"
+        "element {index} of {buffer} is {found} under seed {seed} and {expected} in lockstep; the \
+         result depends on the order of threads"
     )]
     Order {
         /// The seed of the order.
@@ -189,9 +190,9 @@ pub enum SimError {
         buffer: String,
         /// The first element that differs.
         index: usize,
-        /// Its value under the seed.
+        /// Value of the element under the seed.
         found: String,
-        /// Its value in lock step.
+        /// Value of the element in lockstep.
         expected: String,
     },
 }

@@ -9,15 +9,15 @@ const SEEDS: u64 = 8;
 
 /// Declares tests of the kernels of a PTX text, which `cargo test` runs.
 ///
-/// Each test gets a [`Sim`] whose launches are all [checked](crate::Call::checked), and runs in lock
-/// step and under eight [seeds](crate::Call::seed). It may use `?`. It fails on an error, on a panic,
-/// and on findings of the checks.
+/// Each test gets a [`Sim`] whose launches are all [checked](crate::Call::checked), and runs in lockstep
+/// and under eight [seeds](crate::Call::seed). It may use `?`. It fails on an error, on a panic, and on
+/// findings of the checks.
 ///
 /// The expression that gives the text may be `include_str!` of a file that a build script makes, or may
 /// run a command: for a crate of the target `nvptx64-nvidia-cuda`, `cargo rustc --release --target
 /// nvptx64-nvidia-cuda -Zbuild-std=core -- --emit asm`; for one of rust-cuda, `CudaBuilder::build` in
 /// its build script. With `-Cdebuginfo=line-directives-only -Zverbose-asm`, or nvcc's `-lineinfo`,
-/// findings start with the user's line.
+/// findings start with the user's source line.
 ///
 /// ```
 /// warpfold_sim::kernel_tests! {
@@ -65,8 +65,8 @@ pub fn run_test(ptx: impl AsRef<str>, test: impl Fn(&Sim) -> Result<(), Box<dyn 
         panic!("{error}");
     }
     for seed in 0..SEEDS {
-        // The test's own panics do not name the seed, so a guard does.
-        let told = Told(seed);
+        // A panic of the test does not name the seed. This guard names it when it is dropped.
+        let told = Reported(seed);
         if let Err(error) = test(&load().seeded(seed)) {
             panic!("{error}");
         }
@@ -75,14 +75,15 @@ pub fn run_test(ptx: impl AsRef<str>, test: impl Fn(&Sim) -> Result<(), Box<dyn 
 }
 
 /// Reports on drop the seed under which a test has failed.
-struct Told(u64);
+struct Reported(u64);
 
-impl Drop for Told {
+impl Drop for Reported {
     fn drop(&mut self) {
         // If standard error is closed, a panic here would abort the tests of the process.
         let _lost = writeln!(
             io::stderr(),
-            "under seed {}, and not in lock step: the order of threads matters",
+            "the test fails under seed {} but not in lockstep; the result depends on the order of \
+             threads",
             self.0
         );
     }

@@ -1,13 +1,12 @@
-//! Vector clocks: how far other warps are known to have come.
+//! Vector clocks of warps, barriers and memory locations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Clocks of the warps of other clusters, by cluster.
 pub(super) type Foreign = BTreeMap<u32, Arc<[u32]>>;
 
-/// Vector clock of a warp, a barrier or a place in memory: how far each warp of its cluster, and of
-/// other clusters that it has acquired from, is known to have come.
+/// Vector clock of a warp, a barrier or a memory location: the last known clocks of its own cluster's
+/// warps, and of the clusters from which it has acquired.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Clock {
     pub(super) own: Vec<u32>,
@@ -22,8 +21,8 @@ impl Clock {
         }
     }
 
-    /// Adopts the clock of an opened barrier, for an agent that has joined its own clock to it and has
-    /// done nothing since.
+    /// Adopts the clock of an opened barrier at which warp `agent` arrived. Keeps the warp's own entry,
+    /// which has advanced since the arrival.
     pub(super) fn resume(&mut self, open: &Self, agent: u32) {
         let now = self.own[agent as usize];
         self.own.clone_from(&open.own);
@@ -49,7 +48,7 @@ impl Clock {
         }
     }
 
-    /// Joins what was published at a place in memory, as a warp of cluster `team`.
+    /// Acquires the clocks published at a memory location, as a warp of cluster `team`.
     pub(super) fn acquire(&mut self, team: u32, told: &Arc<Foreign>) {
         if let Some(clocks) = told.get(&team) {
             join_rows(&mut self.own, clocks);
@@ -57,7 +56,7 @@ impl Clock {
         self.join_foreign(told);
     }
 
-    /// Publishes the clock at a place in memory, as a warp of cluster `team`.
+    /// Publishes the clock at a memory location, as a warp of cluster `team`.
     pub(super) fn release(&self, team: u32, told: &mut Arc<Foreign>) {
         let told = Arc::make_mut(told);
         if let Some(foreign) = &self.foreign {
@@ -68,7 +67,7 @@ impl Clock {
         learn(told, team, &self.own.as_slice().into());
     }
 
-    /// Returns how far a warp of a cluster is known to have come; `None` for the clock's own cluster.
+    /// Returns the last known clock of a warp; `team` is `None` for the clock's own cluster.
     pub(super) fn of(&self, team: Option<u32>, agent: u32) -> u32 {
         let row = match team {
             None => Some(self.own.as_slice()),

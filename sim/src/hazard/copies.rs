@@ -1,4 +1,4 @@
-//! Asynchronous copies: their targets between issue and landing.
+//! Asynchronous copies: the states of their targets between issue and completion.
 
 use crate::memory::Space;
 use crate::observe::{Completion, Copy};
@@ -10,7 +10,7 @@ use super::step::Step;
 use super::team::Team;
 
 impl Step<'_, '_> {
-    /// Returns lane, cell and bytes of each word that a copy writes.
+    /// Returns lane, cell and byte mask of each word that a copy writes.
     fn targets(copy: &Copy<'_>) -> impl Iterator<Item = (u32, u64, u8)> {
         let (bytes, targets) = (u64::from(copy.bytes), *copy.targets);
         let lanes = copy.lanes;
@@ -21,7 +21,6 @@ impl Step<'_, '_> {
         })
     }
 
-    /// Records the issue of a copy, whose target must not be accessed before a wait.
     pub(super) fn copy(&mut self, copy: &Copy<'_>) {
         if copy.to != Space::Shared {
             return;
@@ -60,8 +59,8 @@ impl Step<'_, '_> {
         }
     }
 
-    /// Records the landing of a copy: a write by the agent of copies, published to its mbarrier or the
-    /// waiting warp.
+    /// Records the completion of a copy: a write by the agent that stands for the cluster's copies,
+    /// published to the copy's mbarrier or to the waiting warp.
     pub(super) fn land(&mut self, copy: &Copy<'_>) {
         let launch = self.world.launch;
         let number = self.block.team;
@@ -96,7 +95,8 @@ impl Step<'_, '_> {
             clock_of.own.resize(agent as usize + 1, 0);
             clock_of.own[agent as usize] = clock;
         } else {
-            // A group lands at its warp's wait, or earlier.
+            // A copy of a group is ordered by the warp's wait (`Team::learn_copies`), or by any mbarrier
+            // through `cp.async.mbarrier.arrive`.
             for (_, clock_of) in team.mbarriers.iter_mut() {
                 clock_of.own.resize(agent as usize + 1, 0);
                 clock_of.own[agent as usize] = clock;

@@ -1,4 +1,4 @@
-//! Shadow of global memory, by lines, and of the host's accesses to it.
+//! Shadow memory of global memory, by lines, and the host's accesses to global memory.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -7,15 +7,15 @@ use super::ranges::Ranges;
 use super::shadow::{ALL, CELL, LINE, Line};
 
 const PAGE: u64 = 16;
-/// Pages that are found without a search, a power of two.
+/// Slots of the page cache, a power of two.
 const NEAR: usize = 256;
 
-/// Location of a page: the slab, and the first of its lines.
+/// Location of a page: its slab, and the index of its first [`Line`] there.
 type Place = (u32, u32);
 
-/// Storage of pages. Allocating page by page would cost more than checking their contents. Each slab is
-/// four times as large as the one before: the host may use large pages for large slabs, and it keeps for
-/// the process those that it had before.
+/// Storage of pages. Allocating page by page took half of the time of a check with long strides. Each
+/// slab is four times as large as the one before: the host can use large pages for large slabs, and the
+/// allocator keeps freed slabs for later checks of the process.
 #[derive(Debug, Default)]
 struct Slabs {
     slabs: Vec<Vec<Line>>,
@@ -23,7 +23,7 @@ struct Slabs {
 }
 
 impl Slabs {
-    /// Base-2 logarithms of the lines of the first slab, and of the largest ones.
+    /// Base-2 logarithms of the number of lines in the first slab, and in the largest slabs.
     const FIRST: u32 = 10;
     const LAST: u32 = 17;
 
@@ -48,7 +48,6 @@ impl Slabs {
         (slab as u32, first as u32)
     }
 
-    /// Clears a page, and frees its place for the next one.
     fn remove(&mut self, place: Place) {
         self.page(place).fill(Line::new(0));
         self.free.push(place);
@@ -59,8 +58,8 @@ impl Slabs {
 struct Near([(u64, Place); NEAR]);
 
 impl Near {
-    /// Returns the slot of a page, by a multiplicative hash: the numbers of pages that a kernel goes
-    /// through are often a power of two apart.
+    /// Returns the slot of a page by a multiplicative hash: the page numbers that a kernel visits are
+    /// often a power of two apart.
     const fn of(number: u64) -> usize {
         (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - NEAR.trailing_zeros())) as usize
     }
@@ -76,16 +75,15 @@ impl Default for Near {
 pub(super) struct Global {
     slabs: Slabs,
     places: HashMap<u64, Place>,
-    /// Direct-mapped cache of page places.
     near: Near,
-    /// Bytes that were allocated, and not written by the host.
+    /// Allocated bytes that the host has not written.
     unwritten: Ranges,
-    /// Bytes written by copies and memsets since the host last took them.
+    /// Bytes written by copies and memsets since the host last read them as results.
     fresh: Ranges,
 }
 
 impl Global {
-    /// Returns the line with this number, counted in [`LINE`] bytes from the address 0.
+    /// Returns a line by its number, which is its address divided by [`LINE`].
     #[inline]
     pub(super) fn line(&mut self, line: u64) -> &mut Line {
         let number = line / PAGE;
@@ -115,7 +113,7 @@ impl Global {
         self.unwritten.remove(address, end);
         self.fresh.remove(address, end);
         self.near = Near::default();
-        // Other allocations are further away than a page.
+        // The gap between allocations is larger than a page, so no page is shared.
         let touched = lines(address, end);
         let numbers = touched.start / PAGE..touched.end.div_ceil(PAGE);
         let Self { slabs, places, .. } = self;
@@ -148,20 +146,19 @@ impl Global {
         }
     }
 
-    /// Returns the first address of a range that nothing has written.
     pub(super) fn first_unwritten(&mut self, address: u64, bytes: u64) -> Option<u64> {
         let end = address + bytes;
         self.unwritten.overlapping(address, end).next()?;
         lines(address, end).find_map(|at| {
             let missing = line_part(at, address, end) & !self.line(at).written;
-            // The address of the word that contains it, since findings are about words.
+            // Findings refer to words, so this is the address of the word.
             let word = (at * LINE + u64::from(missing.trailing_zeros())) / CELL * CELL;
             (missing != 0).then(|| word.max(address))
         })
     }
 
-    /// Records that the host takes a range as a result; returns the first address that nothing has
-    /// written since it last did.
+    /// Records that the host reads a range as a result. Returns the first address that was not written
+    /// since the last such read.
     pub(super) fn take(&mut self, address: u64, bytes: u64) -> Option<u64> {
         let end = address + bytes;
         let mut first = None;
@@ -184,13 +181,13 @@ fn lines(address: u64, end: u64) -> Range<u64> {
     address / LINE..end.div_ceil(LINE)
 }
 
-/// Returns the bytes of a line that are in a set, as a mask.
+/// Returns the mask of a line's bytes that are in a set.
 fn covered(set: &Ranges, line: u64) -> u64 {
     let ranges = set.overlapping(line * LINE, (line + 1) * LINE);
     ranges.fold(0, |mask, (first, last)| mask | line_part(line, first, last))
 }
 
-/// Returns the bytes of a line that are in a range overlapping it, as a mask.
+/// Returns the mask of a line's bytes that are in a range. The range must overlap the line.
 fn line_part(line: u64, start: u64, end: u64) -> u64 {
     let (first, behind) = (line * LINE, (line + 1) * LINE);
     let (low, high) = (start.max(first) - first, end.min(behind) - first);

@@ -1,19 +1,19 @@
-//! Recorded accesses, and the conflicts of later ones with them.
+//! Recorded accesses, and their conflicts with later accesses.
 
 use super::team::Warp;
 
-/// Agents that are not warps: a copy in flight, and none.
+/// Values of `Access::agent` that are not warps: a copy in flight, and no access.
 pub(super) const IN_FLIGHT: u32 = u32::MAX;
 pub(super) const NOBODY: u32 = u32::MAX - 1;
 
-/// A recorded access, of the launch that its line names.
+/// A recorded access. The shadow line that stores it also stores its launch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Access {
     /// Number of the cluster in the grid, and of the warp in the cluster.
     pub(super) team: u32,
     pub(super) agent: u32,
     pub(super) clock: u32,
-    /// Number of the event among those of the warp.
+    /// Index among the warp's events.
     pub(super) time: u32,
     pub(super) lanes: u32,
     pub(super) index: u32,
@@ -42,8 +42,8 @@ impl Access {
         (self.team, self.agent) == (other.team, other.agent)
     }
 
-    /// Returns whether this earlier access is ordered before `now`, an access of `warp`, if that does
-    /// not depend on their lanes.
+    /// Returns whether this earlier access is ordered before `now`, an access of `warp`, as far as that
+    /// does not depend on lanes.
     #[inline(always)]
     pub(super) fn order_of_all(&self, now: &Self, warp: &Warp) -> OrderOfAll {
         if self.agent == NOBODY {
@@ -83,16 +83,15 @@ impl Access {
     }
 }
 
-/// Order of an earlier access and a later one of the same place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ordered {
     Yes,
     No,
-    /// They do not race, but are ordered only if the lanes of a warp run in lock step.
+    /// No race, but ordered only if the lanes of a warp run in lock step.
     ByLockStep,
 }
 
-/// As [`Ordered`], as far as it does not depend on lanes.
+/// Order of two accesses before their lanes are considered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OrderOfAll {
     Yes,
@@ -153,15 +152,14 @@ pub(super) fn add_write(last: &mut Access, now: &Access) {
 pub(super) struct Clash {
     pub(super) write: Option<Access>,
     pub(super) read: Option<Access>,
-    /// An earlier access that only lock step orders.
     pub(super) lock_step: Option<Access>,
     pub(super) unwritten: u8,
-    /// The first byte that conflicts.
+    /// Index of the first conflicting byte.
     pub(super) byte: u8,
 }
 
 impl Clash {
-    /// Returns the conflicts of an access with a plain and a strong write and with reads; mostly none.
+    /// Returns the conflicts of an access with the last plain and strong write and with the last reads.
     #[inline]
     pub(super) fn find(
         (write, strong): (&Access, Option<&Access>),
@@ -199,7 +197,7 @@ impl Clash {
         clash
     }
 
-    /// Adds bytes that were never written; returns `None` if there is neither a conflict nor such a
+    /// Adds bytes that were never written. Returns `None` if there is neither a conflict nor such a
     /// byte.
     #[inline]
     pub(super) fn with_unwritten(clash: Option<Self>, unwritten: u8) -> Option<Self> {
@@ -209,7 +207,7 @@ impl Clash {
         }
     }
 
-    /// Adds the conflicts of a later byte, where this has none.
+    /// Adds the conflicts of a later byte, except kinds of conflict that this byte already has.
     pub(super) fn or(self, later: Self) -> Self {
         Self {
             write: self.write.or(later.write),

@@ -31,7 +31,7 @@ pub(super) struct Launched {
     pub(super) cluster: [u32; 3],
 }
 
-/// A running block, with the lent world during its warps' turns.
+/// A running block and, from `round_begin` to `round_end`, the recorded state of all checks.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Watched {
@@ -43,11 +43,11 @@ pub struct Watched {
 pub(super) struct BlockCheck {
     pub(super) launched: Arc<Launched>,
     pub(super) team: u32,
-    /// Index of the cluster among those that are checked.
+    /// Index of the cluster in `World::teams`.
     pub(super) place: usize,
     pub(super) rank: u32,
     pub(super) first_agent: u32,
-    /// For each warp, the barrier at which it waits, and how often that had opened.
+    /// For each warp, the barrier at which it waits, and how often that barrier had opened.
     pub(super) waiting: Vec<Option<(u32, u32)>>,
 }
 

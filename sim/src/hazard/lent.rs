@@ -5,7 +5,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::World;
 
-/// Owner of the world while it is not lent.
 #[derive(Debug)]
 pub(super) struct Home {
     place: Mutex<Place>,
@@ -24,8 +23,8 @@ impl Home {
         Arc::new(Self { place: Mutex::new(place), returned: Condvar::new() })
     }
 
-    /// Waits until the world is available, and takes it. Unlike a mutex guard, it can be kept in a
-    /// block's state during its warps' turns, so that their events need not lock one by one.
+    /// Waits until the state is available, and takes it. Unlike a mutex guard, [`Lent`] can be stored in
+    /// a block's state from `round_begin` to `round_end`, so that single events need no lock.
     pub(super) fn take(home: &Arc<Self>) -> Lent {
         let mut place = home.lock();
         while place.world.is_none() {
@@ -41,7 +40,6 @@ impl Home {
     }
 }
 
-/// The lent world, which is returned on drop.
 #[derive(Debug)]
 pub(super) struct Lent {
     world: Option<Box<World>>,

@@ -3,16 +3,17 @@
 //! [`Hazards`] tracks a device's memory across launches; [`Hazards::launch`] returns the observer of one
 //! launch. Two accesses race if one of them writes, not both are atomic or volatile, and no chain of
 //! block, warp or cluster barriers, mbarriers, and releases with their acquires orders them. Only the
-//! synchronisation of a run counts, not its schedule: a race is found whichever access came first.
+//! synchronisation of a run counts, not its schedule: a race is found whichever access is executed
+//! first.
 //!
 //! A warp publishes and acquires as a whole, so a race is not found if only a warp barrier is missing
-//! between a write and another lane's release. For each word, and for each byte of a word that was not
-//! always accessed as a whole, the last plain write, the last other write, and the last reads of two
-//! warps are recorded.
+//! between a write and another lane's release. The records of a word are its last plain write, its last
+//! strong write, and the last reads of two warps. Once a part of a word is accessed, each byte has
+//! records of its own.
 //!
-//! A race in which a relaxed read has seen the other side's release, so that a fence after it would
-//! order the two, is reported as [`HazardKind::NoAcquire`]: kernels are often written this way, and work
-//! on today's GPUs.
+//! A race is reported as [`HazardKind::NoAcquire`] if a relaxed read has seen the other thread's
+//! release, so that a fence after the read would prevent the race. Kernels are often written this way,
+//! and work on today's GPUs.
 
 mod clock;
 mod copies;
@@ -43,8 +44,8 @@ pub use report::{Finding, HazardKind, Site};
 
 /// Hazard checks of the launches of a device.
 ///
-/// The launches must run on one host thread: what atomics order is derived from the order in which they
-/// are observed, which otherwise differs from the order in which they happened.
+/// The launches must run on one host thread: the order that atomics establish is derived from the order
+/// in which they are observed, which with several threads differs from the order of execution.
 ///
 /// ```
 /// use warpfold_sim::{Args, Config, Gpu, Hazards, Launch, Module};
@@ -86,7 +87,7 @@ impl Default for Hazards {
     }
 }
 
-/// Common properties of the hazards of one finding: kernel, kind, and the instructions' indices.
+/// Kernel, kind, and the indices of the two instructions.
 type Key = (String, HazardKind, u32, u32);
 
 #[derive(Debug, Default)]
@@ -98,19 +99,17 @@ struct World {
     teams: Vec<Option<Team>>,
     /// The cluster that ended last, whose memory the next one reuses.
     ended: Option<Team>,
-    /// Clocks published at places in global memory; for one cluster only where one is named.
+    /// Clocks published at global addresses, either to all clusters (`None`) or to one.
     places: HashMap<(u64, Option<u32>), Arc<Foreign>>,
     findings: BTreeMap<Key, Finding>,
-    /// Set to report likely mistakes that are no races, too.
     strict: bool,
 }
 
 impl World {
-    /// Checks that a launch with dynamic shared memory has no external array with a size.
     fn check_dynamic_shared(&mut self, block: &BlockInfo<'_>) {
         let entry = block.entry;
         let Some(address) = entry.program.sized_external else { return };
-        if block.shared_bytes > entry.static_shared_bytes() {
+        if block.dynamic_shared > 0 {
             let (kind, kernel, space) =
                 (HazardKind::SizedExternal, entry.name().to_owned(), Space::Shared);
             let address = address.into();
@@ -123,7 +122,6 @@ impl World {
         }
     }
 
-    /// Returns the slot of a cluster of the current launch, and adds the cluster if necessary.
     fn enter(&mut self, number: u32, shape: Shape) -> usize {
         let is = |team: &Option<Team>| team.as_ref().is_some_and(|team| team.number == number);
         if let Some(place) = self.teams.iter().position(is) {
@@ -148,15 +146,15 @@ impl World {
 }
 
 impl Hazards {
-    /// Creates checks without knowledge of any memory. Memory that was not passed to
+    /// Creates checks without records of any memory. Memory that was not passed to
     /// [`allocated`](Self::allocated) counts as written.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Creates checks that also report likely mistakes that are no races: volatile accesses through
-    /// which lanes of a warp communicate without a barrier, as if they ran in lock step.
+    /// Creates checks that also report likely mistakes that are not races: volatile accesses through
+    /// which lanes of a warp communicate without a barrier, as if they ran in lockstep.
     #[must_use]
     pub fn strict() -> Self {
         let checks = Self::default();
@@ -164,14 +162,14 @@ impl Hazards {
         checks
     }
 
-    /// Records an allocation, which holds nothing until it is written.
+    /// Records an allocation, whose bytes count as unwritten until they are written.
     pub fn allocated(&self, address: u64, bytes: u64) {
         if bytes > 0 {
             self.world().global.allocated(address, bytes);
         }
     }
 
-    /// Forgets memory that was freed.
+    /// Removes freed memory from the records.
     pub fn freed(&self, address: u64, bytes: u64) {
         if bytes > 0 {
             self.world().global.freed(address, bytes);
@@ -185,7 +183,7 @@ impl Hazards {
         }
     }
 
-    /// Records a copy to the host: bytes that were allocated and never written are a finding.
+    /// Records a copy to the host. Reports a finding if some of the bytes are allocated and unwritten.
     pub fn read(&self, address: u64, bytes: u64) {
         let mut world = self.world();
         if bytes > 0
@@ -195,9 +193,9 @@ impl Hazards {
         }
     }
 
-    /// Records that the host takes a result from memory that it accesses directly: bytes that no kernel,
-    /// copy or memset has written since the host last took them, or ever, are a finding. Writes by the
-    /// host itself to such memory are not observed, and are no results.
+    /// Records that the host reads a result from memory that it accesses directly, such as page-locked
+    /// memory. Reports a finding if no kernel, copy or memset has written some of the bytes since the
+    /// last such read. Writes by the host itself to such memory are not observed, and do not count.
     pub fn taken(&self, address: u64, bytes: u64) {
         let mut world = self.world();
         if bytes > 0
@@ -207,7 +205,8 @@ impl Hazards {
         }
     }
 
-    /// Returns the observer of the next launch.
+    /// Returns the observer of the next launch, for
+    /// [`Gpu::launch_observed`](crate::Gpu::launch_observed).
     #[must_use]
     pub fn launch(&self) -> LaunchCheck<'_> {
         let mut world = self.world();
@@ -219,14 +218,14 @@ impl Hazards {
         LaunchCheck::new(self)
     }
 
-    /// Returns the findings by kernel and kind, and forgets them: a hazard that occurs again is reported
-    /// again.
+    /// Returns the findings, ordered by kernel and kind, and removes them. A hazard that occurs again is
+    /// reported again.
     #[must_use]
     pub fn take_findings(&self) -> Vec<Finding> {
         std::mem::take(&mut self.world().findings).into_values().collect()
     }
 
-    /// Returns the findings by kernel and kind.
+    /// Returns the findings, ordered by kernel and kind.
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
         self.world().findings.values().cloned().collect()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Bytes by their addresses, as disjoint ranges: start to end.
+/// Disjoint ranges of addresses: the end of each, by its start.
 #[derive(Debug, Default)]
 pub(super) struct Ranges(BTreeMap<u64, u64>);
 
@@ -25,7 +25,7 @@ impl Ranges {
         }
     }
 
-    /// Returns the ranges that overlap the bytes from `start` to `end`, the last one first.
+    /// Returns the ranges that overlap the bytes from `start` to `end`, last one first.
     pub(super) fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
         let below = self.0.range(..end).rev().map(|(&first, &last)| (first, last));
         below.take_while(move |&(_, last)| last > start)
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_out_of_the_middle_leaves_both_ends() {
+    fn remove_splits_ranges() {
         let mut ranges = Ranges::default();
         ranges.add(10, 20);
         ranges.add(30, 40);
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_do_not_meet() {
+    fn added_ranges_stay_disjoint() {
         let mut ranges = Ranges::default();
         ranges.add(10, 30);
         ranges.add(20, 25);

@@ -12,29 +12,30 @@ use crate::names::readable;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum HazardKind {
-    /// A thread reads what another writes, and nothing orders the two.
+    /// An unordered read and write of the same memory by two threads.
     ReadWriteRace,
-    /// Two threads write the same place, and nothing orders the two.
+    /// Unordered writes of the same memory by two threads.
     WriteWriteRace,
-    /// A race of an access after a relaxed read, often an atomic, that has seen what the other thread
-    /// released: only an acquire fence after that read is missing.
+    /// A race after a relaxed read, often an atomic, that has seen the other thread's release: only an
+    /// acquire fence after that read is missing.
     NoAcquire,
-    /// Lanes of a warp communicate by volatile accesses without a barrier. That is no race, but what
-    /// they see depends on their running in lock step. Found by [`Hazards::strict`] alone.
+    /// Volatile accesses by which lanes of a warp communicate without a barrier. This is not a race, but
+    /// the values read depend on the lanes running in lockstep. Found by [`Hazards::strict`] only.
     ///
     /// [`Hazards::strict`]: crate::Hazards::strict
     LockStep,
-    /// A read of memory that nothing has written.
+    /// A read of memory that was never written.
     Unwritten,
-    /// The host reads a result that nothing has written.
+    /// A read by the host of a result that was never written.
     UnwrittenResult,
-    /// Memory that an asynchronous copy writes is used before a wait for the copy.
+    /// An access to the target of an asynchronous copy before a wait for the copy.
     UnwaitedCopy,
-    /// A shuffle reads a lane that does not take part in it.
+    /// A shuffle that reads from a lane that does not take part in it.
     ShuffleFromInactive,
     /// An `.extern .shared` array with a size, in a launch with dynamic shared memory. ptxas and the
-    /// simulator ignore `.extern` on it: it is a static array of that size, and the launch's memory is
-    /// located after it, unused, or overlapping other arrays that the kernel considers free.
+    /// simulator ignore `.extern` on it: it is a static array of that size, and the launch's dynamic
+    /// memory is located after it. A kernel that uses the array as dynamic memory leaves that memory
+    /// unused, or accesses other arrays past the end of this one.
     SizedExternal,
 }
 
@@ -43,15 +44,13 @@ impl fmt::Display for HazardKind {
         f.write_str(match self {
             Self::ReadWriteRace => "read-write race",
             Self::WriteWriteRace => "write-write race",
-            Self::NoAcquire => "race for want of an acquire fence",
-            Self::LockStep => "order of lanes that only lock step gives",
+            Self::NoAcquire => "race due to a missing acquire fence",
+            Self::LockStep => "communication of lanes that is correct only in lockstep",
             Self::Unwritten => "read of unwritten memory",
-            Self::UnwrittenResult => "result that nothing wrote",
+            Self::UnwrittenResult => "result that was never written",
             Self::UnwaitedCopy => "copy used before its wait",
             Self::ShuffleFromInactive => "shuffle from an inactive lane",
-            Self::SizedExternal => {
-                "external shared array with a size, which is not the launch's memory,"
-            }
+            Self::SizedExternal => "external shared array with a size (not the launch's dynamic memory)",
         })
     }
 }
@@ -79,7 +78,7 @@ impl From<&Fault> for Site {
     }
 }
 
-/// Writes the thread and its instruction, with the locations besides the user's line.
+/// Writes the thread, its instruction, and the source locations other than the user's line.
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ([bx, by, bz], [tx, ty, tz]) = (self.block, self.thread);
@@ -93,9 +92,10 @@ impl fmt::Display for Site {
     }
 }
 
-/// A hazard; all of one kind between the same two instructions are one finding.
+/// A hazard that the checks have found. All hazards of one kind between the same two instructions are
+/// one finding.
 ///
-/// Its text begins with the user's line, as those of compilers do, if there is line information.
+/// With line information, its text begins with the user's source line, like a compiler's message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
@@ -107,11 +107,11 @@ pub struct Finding {
     pub space: Space,
     /// Address of the first occurrence.
     pub address: u64,
-    /// The buffer that contains the address, and the offset in it, in words.
+    /// Description of the buffer that contains the address, and of the offset in it.
     pub buffer: Option<String>,
-    /// The instruction that found it; `None` for accesses by the host.
+    /// The instruction whose execution revealed the hazard; `None` for accesses by the host.
     pub access: Option<Site>,
-    /// The earlier instruction, for hazards between two.
+    /// The earlier instruction, for hazards between two instructions.
     pub other: Option<Site>,
     /// The read after which a fence is missing, for [`HazardKind::NoAcquire`].
     pub unfenced: Option<Site>,
@@ -158,7 +158,7 @@ impl fmt::Display for Finding {
         }
         if let Some(unfenced) = &self.unfenced {
             let what = if unfenced.text.contains("atom") { "atomic" } else { "read" };
-            write!(f, "; there is no acquire fence after the {what} at ")?;
+            write!(f, "; an acquire fence is missing after the {what} at ")?;
             if let Some(place) = user(unfenced) {
                 write!(f, "{place}, ")?;
             }

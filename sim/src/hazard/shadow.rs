@@ -1,8 +1,8 @@
-//! Shadow memory: for each word its last accesses, and whether it was ever written; for each byte of it,
-//! once one was accessed without the others.
+//! Shadow memory. It keeps for each word the last accesses, and whether the word was ever written. After
+//! the first access to a part of a word, it keeps these for each byte of that word.
 //!
-//! The record of a word is a [`Cell`]. Words are grouped into lines. Mostly a warp accesses a whole line
-//! in the order of its lanes, which is recorded once for the line.
+//! The record of a word is a [`Cell`]. Words are grouped into lines. A warp usually accesses a whole
+//! line in lane order, which is recorded once for the line.
 
 use super::history::{
     Access, Clash, History, IN_FLIGHT, NOBODY, OrderOfAll, Ordered, add_read, add_write,
@@ -10,26 +10,24 @@ use super::history::{
 use super::team::Warp;
 
 pub(super) const CELL: u64 = 4;
-/// All bytes of a cell.
 const WORD: u8 = (1 << CELL) - 1;
 const CELLS: usize = 16;
 pub(super) const LINE: u64 = CELLS as u64 * CELL;
-/// All bytes of a line.
 pub(super) const ALL: u64 = u64::MAX;
 
-/// An access of a whole line: each lane accesses the cells after those of the lane before it.
+/// An access to a whole line: each lane accesses the cells after those of the previous lane.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Whole {
-    /// The access of every cell, with the lanes of the first one.
+    /// The access, with the lanes that access the first cell.
     access: Access,
-    /// Base-2 logarithm of the cells that each lane accesses.
+    /// Log2 of the cells per lane.
     shift: u8,
 }
 
 impl Whole {
     const NONE: Self = Self { access: Access::NONE, shift: 0 };
 
-    /// Creates an access by lanes that access `cells` cells each; `lanes` are those of the first cell.
+    /// Creates an access in which each lane accesses `cells` cells; `lanes` access the first cell.
     pub(super) fn new(access: &Access, lanes: u32, cells: u64) -> Self {
         Self { access: Access { lanes, ..*access }, shift: cells.trailing_zeros() as u8 }
     }
@@ -38,13 +36,12 @@ impl Whole {
         Access { lanes: self.access.lanes << (cell >> self.shift), ..self.access }
     }
 
-    /// Returns whether this earlier access may be unordered with `now`.
     #[inline(always)]
     fn may_clash(&self, now: &Self, warp: &Warp) -> bool {
         match self.access.order_of_all(&now.access, warp) {
             OrderOfAll::Yes => false,
             OrderOfAll::No => true,
-            // One of two accesses that may race writes, and so has a separate lane for each cell.
+            // Ordered if each cell has the same lane in both accesses; a write has one lane per cell.
             OrderOfAll::ByLanes => (self.access.lanes, self.shift) != (now.access.lanes, now.shift),
         }
     }
@@ -76,7 +73,8 @@ impl<const N: usize> Last<N> {
         }
     }
 
-    /// Returns whether one of these is of the instruction of `now`, so that their lanes must be merged.
+    /// Returns whether one of these accesses belongs to the same instruction as `now`, so that their
+    /// lanes must be merged.
     fn is_of(&self, now: &Whole) -> bool {
         let is = |earlier: &Access| earlier.same_instruction(&now.access);
         match self {
@@ -85,7 +83,6 @@ impl<const N: usize> Last<N> {
         }
     }
 
-    /// Returns whether one of these may be unordered with `now`.
     #[inline(always)]
     fn may_clash(&self, now: &Whole, warp: &Warp) -> bool {
         match self {
@@ -96,8 +93,8 @@ impl<const N: usize> Last<N> {
                     let now = now.at(cell);
                     all.iter().any(|earlier| match now.lanes.is_power_of_two() {
                         true => earlier.order(&now, warp) != Ordered::Yes,
-                        // Several lanes load the cell, and at most one of them is that of an earlier
-                        // write.
+                        // Several lanes load the cell, and an earlier write came from at most one of
+                        // them.
                         false => earlier.order_of_all(&now, warp) != OrderOfAll::Yes,
                     })
                 })
@@ -108,26 +105,25 @@ impl<const N: usize> Last<N> {
 
 #[derive(Debug, Clone)]
 pub(super) struct Line {
-    /// The last launch that accessed it; everything earlier is ordered before later accesses.
+    /// The last launch that accessed the line; earlier launches are ordered before it.
     launch: u32,
     write: Last<1>,
     /// The last reads of two different warps, the later one first.
     reads: Last<2>,
-    /// Records that few lines have.
     rare: Option<Box<[Rare; CELLS]>>,
-    /// Bytes that were ever written.
     pub(super) written: u64,
-    /// Bytes that a kernel has written since the host last took them.
+    /// Bytes that a kernel has written since the host last read them as results.
     pub(super) fresh: u64,
 }
 
-/// Records that few words have.
+/// Records that few words need.
 #[derive(Debug, Clone)]
 struct Rare {
-    /// The last strong write, which does not race with its like and would hide a plain one.
+    /// The last strong write. Strong writes do not race with each other, so it must not replace the
+    /// record of a plain write.
     strong: Access,
-    /// Records of each byte, with that write, once one was accessed without the others; they replace the
-    /// record of the word.
+    /// Records of each byte, with its last strong write, once a part of the word was accessed. They
+    /// replace the record of the word.
     bytes: Option<Box<[(History, Access); CELL as usize]>>,
 }
 
@@ -183,7 +179,8 @@ impl Line {
         true
     }
 
-    /// Records the reads by line again, if those before `now` are of one instruction, too.
+    /// Merges the cells' records into one for the line, if the reads before `now` are of one
+    /// instruction.
     fn reunite(&mut self, now: &Whole) {
         let Last::Cells(cells) = &self.reads else { return };
         let [_, before] = cells[0];
@@ -227,7 +224,7 @@ impl Cell<'_> {
 
     pub(super) fn load(&mut self, bytes: u8, now: &Access, warp: &Warp) -> Option<Clash> {
         let unwritten = self.unwritten(bytes);
-        // Reported once: the next reader is not to report it again.
+        // The bytes count as written from now on, so that they are reported once.
         self.line.written |= self.bits(bytes);
         let clash = if bytes == WORD && self.line.rare.is_none() {
             let [write] = self.line.write.at(self.cell);
@@ -270,8 +267,8 @@ impl Cell<'_> {
         true
     }
 
-    /// Applies `act` to the record of some bytes and their last strong write: once for the word, as long
-    /// as no byte was accessed without the others.
+    /// Applies `act` to the records of some bytes and their last strong write. Applies it once to the
+    /// whole word as long as no part of the word was accessed.
     fn each_of_rare(
         &mut self,
         bytes: u8,
@@ -319,7 +316,7 @@ impl Cell<'_> {
         self.wrote(bytes);
     }
 
-    /// Returns the records of each byte, and which bytes are written and fresh.
+    /// Returns the records of each byte, and the masks of written and fresh bytes.
     #[cfg(test)]
     pub(super) fn state(&self) -> ([(History, Access); CELL as usize], u64, u64) {
         let Self { line, cell } = self;
@@ -344,7 +341,7 @@ pub(super) fn cell_of(shared: &mut [Line], launch: u32, cell: u64) -> Option<Cel
     Some(shared.get_mut(cell as usize / CELLS)?.in_launch(launch).cell(cell))
 }
 
-/// Returns the bytes of a cell that are in a range, as a mask.
+/// Returns the mask of a cell's bytes that are in a range.
 pub(super) fn part(cell: u64, start: u64, end: u64) -> u8 {
     let (low, high) = (start.max(cell * CELL) - cell * CELL, end.min((cell + 1) * CELL) - cell * CELL);
     ((1_u16 << high) - (1 << low)) as u8

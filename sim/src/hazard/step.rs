@@ -1,4 +1,4 @@
-//! One event of a launch: its ordering, and its accesses.
+//! Records one event of a launch: its accesses, and its effect on the order of accesses.
 
 use crate::memory::Space;
 use crate::observe::{
@@ -37,7 +37,6 @@ impl<'s, 'e> Step<'s, 'e> {
         team_of(self.world, self.block)
     }
 
-    /// Resumes after a barrier at which the warp has waited, and counts the event.
     #[inline]
     fn begin(&mut self, waited: Option<(u32, u32)>) {
         let (agent, rank) = (self.agent, self.block.rank);
@@ -50,7 +49,8 @@ impl<'s, 'e> Step<'s, 'e> {
         }
     }
 
-    /// Records the event, after the barrier at which the warp has waited.
+    /// Records the event. `waited` is the barrier at which the warp waited before the event, and the
+    /// barrier's number of openings.
     pub(super) fn execute(&mut self, waited: Option<(u32, u32)>) {
         self.begin(waited);
         match &self.event.detail {
@@ -117,7 +117,7 @@ impl<'s, 'e> Step<'s, 'e> {
                 team.advance(agent);
             }
             MbarrierOperation::Wait => {
-                // Lanes mostly wait for the same mbarrier.
+                // Lanes usually wait for the same mbarrier, which is then recorded once.
                 let mut last = None;
                 for lane in lanes(mbarrier.complete) {
                     if last != Some(at(lane)) {
@@ -130,8 +130,8 @@ impl<'s, 'e> Step<'s, 'e> {
         }
     }
 
-    /// Records a plain write for the creation of an mbarrier, and for its uses accesses that do not race
-    /// with each other.
+    /// Records initialisation and invalidation of an mbarrier as plain writes, and its uses as accesses
+    /// that do not race with each other.
     fn use_mbarriers(&mut self, mbarrier: &Mbarrier<'_>) {
         let makes =
             matches!(mbarrier.operation, MbarrierOperation::Init | MbarrierOperation::Invalidate);
@@ -150,7 +150,8 @@ impl<'s, 'e> Step<'s, 'e> {
         self.memory(&memory);
     }
 
-    /// Records a fence: relaxed reads before it acquire, relaxed writes after it release.
+    /// Records a fence: it turns earlier relaxed reads into acquires, and later relaxed writes into
+    /// releases.
     fn fence(&mut self) {
         let (agent, number) = (self.agent, self.block.team);
         let team = self.team();
@@ -227,8 +228,8 @@ impl<'s, 'e> Step<'s, 'e> {
         }
     }
 
-    /// Acquires what was published at the addresses of a strong read; a relaxed one leaves that to a
-    /// later fence.
+    /// Acquires the clocks published at the addresses of a strong read. A relaxed read only notes them
+    /// for a later fence.
     fn learn(&mut self, memory: &Memory<'_>) {
         let (number, agent) = (self.block.team, self.agent);
         let own = self.order.block_only.then_some(number);
@@ -252,7 +253,7 @@ impl<'s, 'e> Step<'s, 'e> {
         }
     }
 
-    /// Publishes, at the addresses of a strong write, what came before a release or fence.
+    /// Publishes the clock of a release, or of the last fence, at the addresses of a strong write.
     fn publish(&mut self, memory: &Memory<'_>) {
         let (number, agent) = (self.block.team, self.agent);
         let releases = self.order.release;
@@ -295,7 +296,7 @@ impl<'s, 'e> Step<'s, 'e> {
         let other = earlier.filter(|earlier| earlier.agent != NOBODY).map(|earlier| {
             let warps = launched.block_size.iter().product::<u32>().div_ceil(32);
             let (block, warp, lanes) = match earlier.agent {
-                // A copy that landed keeps the lane that issued it, but not the warp.
+                // The record of a completed copy has the lane that issued the copy, but not the warp.
                 agent
                     if agent == IN_FLIGHT
                         || agent >= warps * launched.cluster.iter().product::<u32>() =>
@@ -317,8 +318,7 @@ impl<'s, 'e> Step<'s, 'e> {
         self.world.findings.insert(key, finding);
     }
 
-    /// Returns the relaxed read after which a fence would order the two accesses of a race, if there is
-    /// one.
+    /// Returns the relaxed read after which a fence would order the two accesses of a race, if any.
     fn unfenced(&self, kind: HazardKind, earlier: Option<Access>) -> Option<Site> {
         if !matches!(kind, HazardKind::ReadWriteRace | HazardKind::WriteWriteRace) {
             return None;

@@ -13,18 +13,18 @@ pub(super) struct Warp {
     pub(super) time: u32,
     /// Time at which all lanes were last ordered with each other.
     ordered_all: u32,
-    /// For each lane, time and members of its last barrier of some lanes.
+    /// For each lane, the time and member mask of its last synchronisation with a part of the warp.
     ordered_some: [(u32, u32); 32],
     /// Clock at the last fence, which later relaxed writes publish.
     pub(super) fenced: Option<Clock>,
-    /// Publications seen by relaxed reads, which the next fence acquires.
+    /// Publications (clocks of releases) seen by relaxed reads, which the next fence acquires.
     pub(super) seen: Vec<Seen>,
-    /// Publications that relaxed reads of other warps had seen before a block barrier, and no fence of
-    /// theirs has acquired: they would be acquired only if there were one.
+    /// Publications seen by relaxed reads of other warps before a block barrier, and not acquired by a
+    /// fence. With a fence, the barrier would have passed them to this warp.
     heard: Vec<Seen>,
 }
 
-/// A publication at the place of a relaxed read.
+/// The publication (the clocks of a release) that a relaxed read has seen, and the read's location.
 #[derive(Debug, Clone)]
 pub(super) struct Seen {
     pub(super) told: Arc<Foreign>,
@@ -39,7 +39,6 @@ impl Seen {
         Arc::ptr_eq(&self.told, &other.told) && self.index == other.index
     }
 
-    /// Returns whether an earlier access would be ordered by acquiring this.
     fn orders(&self, earlier: &Access) -> bool {
         let row = self.told.get(&earlier.team).and_then(|row| row.get(earlier.agent as usize));
         row.is_some_and(|&clock| clock >= earlier.clock)
@@ -47,7 +46,7 @@ impl Seen {
 }
 
 const BARRIERS: u32 = 16;
-/// Maximum publications, seen and not acquired, that are recorded for other warps.
+/// Maximum length of a list of [`Seen`] publications.
 const MOST_HEARD: usize = 64;
 
 fn add_seen(list: &mut Vec<Seen>, more: &[Seen]) {
@@ -63,7 +62,7 @@ fn add_seen(list: &mut Vec<Seen>, more: &[Seen]) {
 }
 
 impl Warp {
-    /// Returns whether an access of `lanes` at a time is ordered before one of `lane` now.
+    /// Returns whether an access by `lanes` at `time` is ordered before an access by `lane` now.
     pub(super) fn ordered(&self, time: u32, lanes: u32, lane: u32) -> bool {
         let (at, members) = self.ordered_some[lane as usize];
         self.ordered_all > time || at > time && lanes & !members == 0
@@ -75,18 +74,14 @@ impl Warp {
         }
     }
 
-    /// Returns the relaxed read after which a fence would order an earlier access before the warp's
-    /// current one.
     pub(super) fn unfenced(&self, earlier: &Access) -> Option<&Seen> {
         self.seen.iter().chain(&self.heard).find(|seen| seen.orders(earlier))
     }
 
-    /// Returns whether all lanes were ordered with each other after a time.
     pub(super) fn all_ordered(&self, time: u32) -> bool {
         self.ordered_all > time
     }
 
-    /// Orders lanes of the warp with each other, at a barrier of some of them.
     pub(super) fn synchronise(&mut self, members: u32, live: u32) {
         if live & !members == 0 {
             self.ordered_all = self.time;
@@ -102,11 +97,11 @@ impl Warp {
 
 #[derive(Debug, Clone, Default)]
 struct Barrier {
-    /// Joined vector clock of the arrivals since it last opened.
+    /// Joined vector clock of the arrivals since the last opening.
     arrived: Clock,
-    /// Joined vector clock of the arrivals before that.
+    /// Joined vector clock of all arrivals before the last opening.
     open: Clock,
-    /// Publications that their relaxed reads had seen, likewise.
+    /// [`Seen`] publications of the warps whose clocks are joined in `arrived` and in `open`.
     arrived_seen: Vec<Seen>,
     open_seen: Vec<Seen>,
     opened: u32,
@@ -130,7 +125,7 @@ pub(super) struct Team {
     barriers: Vec<Barrier>,
     cluster: Clock,
     pub(super) mbarriers: BTreeMap<(u32, u64), Clock>,
-    /// Copies that have landed: the clock of the agent after the warps.
+    /// Completed copies: the clock of the agent that stands for them, numbered after the warps.
     pub(super) landed: u32,
     pub(super) live: u32,
 }
@@ -153,7 +148,6 @@ impl Team {
         team.restarted(number)
     }
 
-    /// Returns a team for another cluster of the same shape, in the memory of this one.
     pub(super) fn restarted(self, number: u32) -> Self {
         let Self { shape, mut warps, mut shared, mut barriers, .. } = self;
         let agents = warps.len();
@@ -174,12 +168,12 @@ impl Team {
         self.warps.len() as u32
     }
 
-    /// Advances the clock of a warp after a publication, which does not include what follows.
+    /// Advances a warp's clock after a publication, so that later accesses are not part of it.
     pub(super) fn advance(&mut self, agent: u32) {
         self.warps[agent as usize].clock.own[agent as usize] += 1;
     }
 
-    /// Records the arrival of a warp at a block barrier; returns how often the barrier had opened.
+    /// Records the arrival of a warp at a block barrier; returns how many times the barrier had opened.
     pub(super) fn arrive(&mut self, rank: u32, agent: u32, id: u32) -> u32 {
         let place = (rank * BARRIERS + id) as usize;
         if place >= self.barriers.len() {
@@ -196,7 +190,6 @@ impl Team {
         opened
     }
 
-    /// Resumes a warp after a block barrier at which it arrived and waited.
     pub(super) fn resume(&mut self, rank: u32, agent: u32, id: u32, opened: u32) {
         let barrier = &mut self.barriers[(rank * BARRIERS + id) as usize];
         if barrier.opened == opened {

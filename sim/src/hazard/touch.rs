@@ -1,4 +1,4 @@
-//! One access of a warp, by the words that its lanes access.
+//! Records one access of a warp in shadow memory, by lines, words and lanes.
 
 use crate::lanes::FULL;
 use crate::observe::{AccessKind, Memory, Spacing};
@@ -19,9 +19,8 @@ pub(super) struct Touch<'t> {
     pub(super) launch: u32,
     pub(super) warp: &'t Warp,
     pub(super) memory: &'t Memory<'t>,
-    /// Common fields of all lanes and words.
     pub(super) access: &'t Access,
-    /// Lane, cell, and the conflicts of the access there.
+    /// Lane, cell and conflicts of each conflicting access.
     pub(super) clashes: Vec<(u32, u64, Clash)>,
 }
 
@@ -45,7 +44,7 @@ impl Shadow<'_> {
 }
 
 impl Touch<'_> {
-    /// Records the accesses of all lanes in order: adjacent lanes line by line, lanes of one place
+    /// Records the accesses of all lanes in order: adjacent lanes line by line, lanes at one address
     /// together.
     pub(super) fn all(&mut self) {
         let bytes = u64::from(self.memory.bytes);
@@ -80,8 +79,7 @@ impl Touch<'_> {
         }
     }
 
-    /// Returns how many lanes from `first` on access memory `distance` bytes after that of the lane
-    /// before.
+    /// Returns the number of lanes from `first` on whose addresses are `distance` bytes apart.
     fn lanes_from(&self, first: u32, distance: u64) -> u32 {
         let addresses = &self.memory.addresses[first as usize..];
         let pairs = addresses.windows(2).zip(1..);
@@ -91,9 +89,9 @@ impl Touch<'_> {
         pairs.clone().find(ends).map_or(addresses.len() as u32, |(_, lane)| lane)
     }
 
-    /// Records an access in which some lanes read whole lines and all others repeat their reads; returns
-    /// whether that was possible. If not, everything is recorded again lane by lane, as if this had not
-    /// been tried.
+    /// Records an access in which some lanes read whole lines and all others repeat their reads. Returns
+    /// `false` if that is not possible; recording everything again lane by lane then gives the same
+    /// result as without this attempt.
     fn repeated(&mut self, start: u64, bytes: u64) -> bool {
         let addresses = self.memory.addresses;
         let lanes = self.lanes_from(0, bytes);
@@ -120,7 +118,8 @@ impl Touch<'_> {
         })
     }
 
-    /// Records lanes from `first` on that access the bytes from `start` to `end`, one after the other.
+    /// Records lanes from `first` on whose accesses are adjacent and cover the bytes from `start` to
+    /// `end`.
     fn neighbours(&mut self, first: u32, start: u64, end: u64) {
         let bytes = u64::from(self.memory.bytes);
         // Lanes that share words are recorded word by word.
@@ -152,8 +151,8 @@ impl Touch<'_> {
         }
     }
 
-    /// Records lanes that read the same place together; returns `false` if they must be recorded
-    /// separately. Some words are then recorded twice, with the same result.
+    /// Records several lanes' reads at one address together. Returns `false` if they must be recorded
+    /// separately; some words are then recorded twice, with the same result.
     fn same(&mut self, first: u32, lanes: u32, start: u64) -> bool {
         let end = start + u64::from(self.memory.bytes);
         let lanes = (u32::MAX >> (32 - lanes)) << first;
@@ -166,7 +165,6 @@ impl Touch<'_> {
             })
     }
 
-    /// Records one lane's access of the bytes from `start` to `end`, word by word.
     fn cells(&mut self, lane: u32, start: u64, end: u64) {
         for cell in start / CELL..end.div_ceil(CELL) {
             let (bytes, now) = (part(cell, start, end), Access { lanes: 1 << lane, ..*self.access });
@@ -207,7 +205,6 @@ mod tests {
             members: u32,
         },
         Barrier,
-        /// A copy that writes a word departs, or lands.
         Copy {
             cell: u64,
             lands: bool,
@@ -215,12 +212,11 @@ mod tests {
         Launch,
     }
 
-    /// Addresses as in kernels: adjacent, shared, or any; within the memory.
+    /// Returns addresses as in kernels, within the memory: adjacent, shared or arbitrary.
     fn addresses(bytes: u32) -> impl Strategy<Value = Vec<u64>> {
         let room = LINES as u64 * LINE / u64::from(bytes);
         let group = prop_oneof![Just(4_u64), Just(8), Just(16), Just(32)];
         let jump = prop_oneof![1 => Just(0_u64), 3 => 0..40_u64];
-        // From any place, or from the start of a line.
         let start = (0..room, any::<bool>()).prop_map(move |(start, is_whole)| {
             start - if is_whole { start % (LINE / u64::from(bytes)) } else { 0 }
         });
@@ -242,7 +238,6 @@ mod tests {
         let lanes = prop_oneof![3 => Just(FULL), 1 => Just(0xffff), 1 => any::<u32>()];
         let bytes =
             prop_oneof![16 => Just(4_u32), 1 => Just(1), 1 => Just(2), 4 => Just(8), 4 => Just(16)];
-        // Strong, and volatile.
         let order =
             prop_oneof![6 => Just((false, false)), 1 => Just((true, false)), 1 => Just((true, true))];
         bytes.prop_flat_map(addresses_of).prop_flat_map(move |(bytes, addresses)| {
@@ -279,7 +274,7 @@ mod tests {
         }
     }
 
-    /// Records an access by lines and groups, and lane by lane; returns the conflicts of each.
+    /// Records an access by lines and groups, and lane by lane; returns the conflicts of both.
     fn both(
         team: &Team,
         shadows: &mut [Vec<Line>; 2],
@@ -324,10 +319,10 @@ mod tests {
         [by_groups, format!("{:?}", touch.clashes)]
     }
 
-    /// The second half of a warp loads what the first half has stored, cell by cell because another warp
-    /// had read one of the cells.
+    /// The second half of a warp loads what the first half has stored. The loads are recorded cell by
+    /// cell, because another warp had read one of the cells.
     #[test]
-    fn a_load_by_two_lanes_of_each_cell_collides_with_a_store_by_one_of_them() {
+    fn load_of_another_lanes_store_clashes_within_a_warp() {
         let team = Team::new(0, Shape { blocks: 1, warps: 3, shared_bytes: 0 });
         let mut shadows = [(); 2].map(|()| vec![Line::new(u64::MAX); LINES]);
         let mut act = |warp, kind, lanes, place: fn(u64) -> u64, index| {
@@ -344,11 +339,10 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..Default::default() })]
 
-        /// Lines and groups of lanes are recorded, and judged, as their words and lanes would be.
         #[test]
-        fn lines_and_groups_are_as_their_words_and_lanes(acts in acts()) {
+        fn grouped_recording_matches_per_lane_recording(acts in acts()) {
             let mut team = Team::new(0, Shape { blocks: 1, warps: 3, shared_bytes: 0 });
-            // Only the first words of one line were written.
+            // In one line, only the first words were written.
             let written = |line| if line == 1 { 0xffff } else { u64::MAX };
             let lines: Vec<Line> = (0..LINES).map(|line| Line::new(written(line))).collect();
             let (mut shadows, mut launch) = ([lines.clone(), lines], 1);

@@ -1,4 +1,4 @@
-//! Memory order of instructions, by their modifiers.
+//! Memory order of instructions, derived from their modifiers.
 
 use crate::module::{Entry, InstructionInfo};
 use crate::observe::Class;
@@ -7,13 +7,11 @@ use crate::observe::Class;
 pub(super) struct Order {
     /// Atomic, relaxed, volatile or stronger: two such accesses do not race.
     pub(super) strong: bool,
-    /// Volatile, and nothing stronger.
+    /// Volatile, and not stronger.
     pub(super) volatile: bool,
-    /// Acquires what a release published.
     pub(super) acquire: bool,
-    /// Publishes what came before.
     pub(super) release: bool,
-    /// Explicitly orders nothing.
+    /// Marked `.relaxed`, so that the operation neither acquires nor releases.
     pub(super) relaxed: bool,
     pub(super) block_only: bool,
     pub(super) effect: Effect,

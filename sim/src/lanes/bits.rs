@@ -1,7 +1,7 @@
 //! Integer and bit functions on scalars, as PTX defines them.
 
-/// `bfe`: extracts `len` bits from bit `pos` on. A signed one repeats its top bit, which is bit 31 or 63
-/// of the source if the field extends past the end.
+/// Extracts `len` bits from bit `pos` on (`bfe`). A signed field is extended by its top bit, or by bit
+/// 31 or 63 of the source if the field extends past it.
 pub(crate) fn extract(value: u64, bits: u32, signed: bool, pos: u32, len: u32) -> u64 {
     let (pos, len) = (pos & 0xff, len & 0xff);
     if len == 0 {
@@ -13,7 +13,7 @@ pub(crate) fn extract(value: u64, bits: u32, signed: bool, pos: u32, len: u32) -
     if negative { field | !ones(present) } else { field }
 }
 
-/// `bfi`: inserts the `len` low bits of `field` into `value` at bit `pos`.
+/// Inserts the `len` low bits of `field` into `value` at bit `pos` (`bfi`).
 pub(crate) fn insert(field: u64, value: u64, bits: u32, pos: u32, len: u32) -> u64 {
     let (pos, len) = (pos & 0xff, len & 0xff);
     if pos >= bits {
@@ -31,8 +31,8 @@ const fn ones(count: u32) -> u64 {
     }
 }
 
-/// `bfind`: returns the position of the highest bit that differs from the sign, all ones if there is
-/// none.
+/// Returns the position of the highest bit that differs from the sign, or all ones if no bit does
+/// (`bfind`).
 pub(crate) fn find_high(value: u64, bits: u32, signed: bool, shift_amount: bool) -> u32 {
     let value = if signed && value >> (bits - 1) & 1 == 1 { !value & ones(bits) } else { value };
     if value == 0 {
@@ -42,8 +42,8 @@ pub(crate) fn find_high(value: u64, bits: u32, signed: bool, shift_amount: bool)
     if shift_amount { bits - 1 - place } else { place }
 }
 
-/// `fns`: returns the position of the `offset`-th set bit of `mask`, counted from bit `base` upwards, or
-/// downwards for a negative offset.
+/// Returns the position of the `offset`-th set bit of `mask`, counted from bit `base` upwards, or
+/// downwards for a negative offset (`fns`).
 pub(crate) fn nth_set(mask: u32, base: u32, offset: i32) -> u32 {
     if base > 31 {
         return u32::MAX;
@@ -63,14 +63,14 @@ pub(crate) fn nth_set(mask: u32, base: u32, offset: i32) -> u32 {
     u32::MAX
 }
 
-/// `bmsk`: returns `len` ones from bit `pos` on.
+/// Returns `len` ones from bit `pos` on (`bmsk`).
 pub(crate) fn bit_mask(pos: u32, len: u32, wrap: bool) -> u32 {
     let (pos, len) = if wrap { (pos & 31, len & 31) } else { (pos, len) };
     let mask = ones(len.min(32)) as u32;
     mask.checked_shl(pos).unwrap_or(0)
 }
 
-/// `szext`: keeps the `len` low bits, extended by their sign or by zeros.
+/// Keeps the `len` low bits, extended by their sign or by zeros (`szext`).
 pub(crate) fn extend(value: u32, len: u32, signed: bool, wrap: bool) -> u32 {
     let len = if wrap { len & 31 } else { len.min(32) };
     match (len, signed) {
@@ -80,14 +80,14 @@ pub(crate) fn extend(value: u32, len: u32, signed: bool, wrap: bool) -> u32 {
     }
 }
 
-/// `shf.l` and `shf.r`: shifts the 64-bit value `high:low` and returns one half.
+/// Shifts the 64-bit value `high:low` and returns one half (`shf.l`, `shf.r`).
 pub(crate) fn funnel(low: u32, high: u32, amount: u32, left: bool, wrap: bool) -> u32 {
     let amount = if wrap { amount & 31 } else { amount.min(32) };
     let value = u64::from(high) << 32 | u64::from(low);
     if left { ((value << amount) >> 32) as u32 } else { (value >> amount) as u32 }
 }
 
-/// `prmt`: selects four bytes of `b:a`; bit 3 of a selector repeats the sign.
+/// Selects four bytes of `b:a`; bit 3 of a selector repeats the byte's sign (`prmt`).
 pub(crate) fn permute(a: u32, b: u32, selector: u32) -> u32 {
     let bytes = (u64::from(b) << 32 | u64::from(a)).to_le_bytes();
     let mut out = [0; 4];
@@ -121,7 +121,7 @@ pub(crate) enum PermuteMode {
     Replicate16,
 }
 
-/// `lop3`: applies the truth table `lut` to the bits of three words.
+/// Applies the truth table `lut` to the bits of three words (`lop3`).
 pub(crate) fn logic3(lut: u32, a: u32, b: u32, c: u32) -> u32 {
     let term = |bit: u32, x: u32, y: u32, z: u32| {
         if lut >> bit & 1 == 1 { x & y & z } else { 0 }
@@ -136,7 +136,7 @@ pub(crate) fn logic3(lut: u32, a: u32, b: u32, c: u32) -> u32 {
         | term(7, a, b, c)
 }
 
-/// `dp4a`: returns the sum of four byte products; the bytes of each operand are signed or unsigned.
+/// Returns the sum of four byte products; the bytes of each operand are signed or unsigned (`dp4a`).
 pub(crate) fn dot4(a: u32, b: u32, a_signed: bool, b_signed: bool) -> u32 {
     let byte = |value: u8, signed| if signed { i32::from(value as i8) } else { i32::from(value) };
     let products = a.to_le_bytes().into_iter().zip(b.to_le_bytes());

@@ -4,13 +4,11 @@ use super::float::Mode;
 use super::soft::{self, Format, Number, Round};
 use crate::ast::Type;
 
-/// A conversion, encoded in the instruction's constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Conversion {
     pub(crate) to: Type,
     pub(crate) from: Type,
     pub(crate) mode: Mode,
-    /// Rounds to an integral value (`.rni` and the like).
     pub(crate) integral: bool,
     pub(crate) width: u32,
 }
@@ -154,7 +152,7 @@ fn nan(conversion: Conversion, bits: u64) -> u64 {
     let Conversion { to, from, mode, integral, .. } = conversion;
     let (source, target) = (Format::of(from), Format::of(to));
     match (from, to) {
-        // Flushing a single takes a separate instruction, which returns the NaN of singles.
+        // Flushing a single takes a separate instruction, which returns the canonical NaN.
         (Type::F32, Type::F64) if mode.ftz => target.carry_nan(source, source.nan()),
         (Type::F64, _) | (_, Type::F64) => target.carry_nan(source, bits),
         // These conversions only move bits.
@@ -164,7 +162,7 @@ fn nan(conversion: Conversion, bits: u64) -> u64 {
     }
 }
 
-/// Returns the integral value of a number that has a fraction; `None` for others.
+/// Rounds a finite number that may have a fraction to an integer; returns `None` for other numbers.
 fn integral_part(number: Number, round: Round) -> Option<(bool, u128)> {
     match number {
         Number::Finite { exponent, .. } if exponent < 0 => soft::to_integral(number, round),
@@ -216,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nan_is_the_top_bit_where_one_side_has_64_bits() {
+    fn nan_converts_to_the_top_bit_with_64_bit_types() {
         let single = |to| run(to, Type::F32, Round::Zero, f32::NAN.to_bits().into());
         let double = |to| run(to, Type::F64, Round::Zero, f64::NAN.to_bits());
         assert_eq!([single(Type::S32), single(Type::U8)], [0, 0]);
@@ -227,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn only_flushing_takes_the_payload_of_a_single_nan_that_becomes_a_double() {
+    fn ftz_drops_nan_payload_when_widening_to_f64() {
         let widened = |ftz| {
             let mode = Mode { ftz, ..Mode::NEAREST };
             let (to, from) = (Type::F64, Type::F32);

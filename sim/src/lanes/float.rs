@@ -3,7 +3,7 @@
 use super::soft::{self, BRAIN, DOUBLE, Format, HALF, Number, Round, SINGLE};
 use crate::ast::Type;
 
-/// The NaN that `f32` arithmetic returns, whatever its operands.
+/// The canonical NaN: every `f32` arithmetic operation whose result is a NaN returns this one.
 const NAN: f32 = f32::from_bits(0x7fff_ffff);
 /// The NaN that `f64` arithmetic returns for an invalid operation.
 const NAN64: u64 = 0xfff8_0000_0000_0000;
@@ -36,13 +36,12 @@ pub(crate) fn flush_halves(word: u32) -> u32 {
     u32::from(flush_half(word as u16)) | u32::from(flush_half((word >> 16) as u16)) << 16
 }
 
-/// Replaces a subnormal result by the zero of its sign. `exact` is the result with double-precision
-/// rounding only: if it is subnormal at full precision, the result is flushed even if it was rounded up
-/// to the least normal number.
+/// Replaces a subnormal result by the zero of its sign. `exact` is the result in double precision. If
+/// `exact` is subnormal when rounded to 24 bits with an unbounded exponent, the result is flushed, even
+/// if it was rounded up to the least normal number.
 #[inline(always)]
 pub(crate) fn flush_rounded(rounded: f32, exact: f64) -> f32 {
-    // The midpoint of the least normal number and its lower neighbour at full precision: 2^-126 -
-    // 2^-151.
+    // The midpoint of the least normal number and the next lower number of 24 bits: 2^-126 - 2^-151.
     const LEAST: f64 = f64::from_bits(0x380f_ffff_f000_0000);
     let bits = rounded.to_bits();
     f32::from_bits(if exact.abs() < LEAST { bits & 0x8000_0000 } else { bits })
@@ -64,10 +63,10 @@ pub(crate) fn fma(fused: bool, a: f32, b: f32, c: f32) -> f32 {
     if fused { a.mul_add(b, c) } else { fma_to_odd(a, b, c) as f32 }
 }
 
-/// Returns `a * b + c` in double precision, such that rounding it to single precision rounds only once.
+/// Returns `a * b + c` as a double that converts to the `f32` nearest to the exact result.
 ///
-/// The product is exact in double precision. The sum is rounded to odd, which suffices because 53 is at
-/// least 24 + 2.
+/// The product is exact in double precision. The sum is rounded to odd, which suffices because a double
+/// has 53 bits, at least 24 + 2.
 #[inline(always)]
 pub(crate) fn fma_to_odd(a: f32, b: f32, c: f32) -> f64 {
     let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
@@ -82,7 +81,7 @@ pub(crate) fn fma_to_odd(a: f32, b: f32, c: f32) -> f64 {
     f64::from_bits(if adjust { odd } else { bits })
 }
 
-/// `div.approx`: multiplies by the divisor's reciprocal, which is 0 for finite divisors above 2^126.
+/// Divides as `div.approx` does: the reciprocal of a finite divisor above 2^126 is 0.
 #[inline(always)]
 pub(crate) fn quotient(a: f32, b: f32) -> f32 {
     const LARGEST: f32 = f32::from_bits(0x7e80_0000);
@@ -90,27 +89,27 @@ pub(crate) fn quotient(a: f32, b: f32) -> f32 {
     canonical(a / if vanishes & !b.is_nan() { f32::INFINITY.copysign(b) } else { b })
 }
 
-/// `min`: a number wins over a NaN, and -0 is below +0.
+/// Returns the result of `min`: a number wins over a NaN, and -0 is below +0.
 #[inline(always)]
 pub(crate) fn min(a: f32, b: f32) -> f32 {
     let first = (a < b) | ((a == b) & a.is_sign_negative()) | b.is_nan();
     canonical(if first { a } else { b })
 }
 
-/// `max`: a number wins over a NaN, and -0 is below +0.
+/// Returns the result of `max`: a number wins over a NaN, and -0 is below +0.
 #[inline(always)]
 pub(crate) fn max(a: f32, b: f32) -> f32 {
     let first = (a > b) | ((a == b) & a.is_sign_positive()) | b.is_nan();
     canonical(if first { a } else { b })
 }
 
-/// `min.NaN`: a NaN wins over a number.
+/// Returns the result of `min.NaN`: a NaN wins over a number.
 #[inline(always)]
 pub(crate) fn min_nan(a: f32, b: f32) -> f32 {
     if a.is_nan() | b.is_nan() { NAN } else { min(a, b) }
 }
 
-/// `max.NaN`: a NaN wins over a number.
+/// Returns the result of `max.NaN`: a NaN wins over a number.
 #[inline(always)]
 pub(crate) fn max_nan(a: f32, b: f32) -> f32 {
     if a.is_nan() | b.is_nan() { NAN } else { max(a, b) }
@@ -128,19 +127,18 @@ pub(crate) fn max64(a: f64, b: f64) -> f64 {
     propagate(if first { a } else { b }, [b, a, 0.0])
 }
 
-/// Applies `f` to the sign bit of a double; a NaN keeps its sign and becomes quiet.
+/// Applies `f`, which changes only the sign bit, to a double. A NaN keeps its sign and becomes quiet.
 #[inline(always)]
 pub(crate) fn signed64(a: u64, f: impl Fn(u64) -> u64) -> u64 {
     if DOUBLE.is_nan(a) { DOUBLE.carry_nan(DOUBLE, a) } else { f(a) }
 }
 
-/// Applies `f` to the sign bit of a half; a NaN becomes that of its format.
+/// Applies `f`, which changes only the sign bit, to a half. A NaN becomes the canonical NaN.
 #[inline(always)]
 pub(crate) fn signed_half(format: Format, a: u16, f: impl Fn(u16) -> u16) -> u16 {
     if format.is_nan(a.into()) { format.nan() as u16 } else { f(a) }
 }
 
-/// Applies [`signed_half`] to both halves of a word.
 #[inline(always)]
 pub(crate) fn signed_halves(format: Format, word: u32, f: impl Fn(u16) -> u16) -> u32 {
     let [low, high] = [word as u16, (word >> 16) as u16].map(|half| signed_half(format, half, &f));
@@ -150,13 +148,11 @@ pub(crate) fn signed_halves(format: Format, word: u32, f: impl Fn(u16) -> u16) -
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extreme {
     pub(crate) max: bool,
-    /// `.NaN`: a NaN wins over a number.
     pub(crate) nan: bool,
     pub(crate) xorsign: bool,
     pub(crate) ftz: bool,
 }
 
-/// Returns the extreme in `f32`, for every combination of modifiers.
 pub(crate) fn extreme(how: Extreme, a: f32, b: f32) -> f32 {
     let (a, b) = if how.ftz { (flush(a), flush(b)) } else { (a, b) };
     if how.nan && (a.is_nan() || b.is_nan()) {
@@ -171,7 +167,6 @@ pub(crate) fn extreme(how: Extreme, a: f32, b: f32) -> f32 {
     pick(a, b)
 }
 
-/// An operation of [`soft_words`] and [`soft_doubles`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arithmetic {
     Add,
@@ -212,7 +207,7 @@ pub(crate) struct Mode {
     pub(crate) ftz: bool,
     pub(crate) sat: bool,
     pub(crate) relu: bool,
-    /// `.xorsign.abs` of an extreme: compares magnitudes, and gives the result the sign of the product.
+    /// Set for `.xorsign.abs`: compares magnitudes, and gives the result the sign of the product.
     pub(crate) xorsign: bool,
 }
 
@@ -236,7 +231,7 @@ impl Mode {
         }
     }
 
-    /// Applies flushing, saturation and the like to a rounded result.
+    /// Applies flushing, `.sat` and `.relu` to a rounded result.
     pub(crate) fn finish(self, format: Format, bits: u64) -> u64 {
         let bits = if self.ftz { format.flush(bits) } else { bits };
         let negative = bits & format.sign_bit() != 0;
@@ -258,7 +253,6 @@ impl Mode {
     }
 }
 
-/// Returns the constant of a soft operation on type `ty`.
 pub(crate) fn soft_constant(operation: Arithmetic, mode: Mode, ty: Type) -> u32 {
     let format = match ty {
         Type::F16 | Type::F16x2 => 0,
@@ -281,8 +275,8 @@ pub(crate) fn soft_words(imm: u32, [a, b, c]: [u32; 3]) -> u32 {
     low | one(a >> 16, b >> 16, c >> 16) << 16
 }
 
-/// Executes an operation on doubles. NaN operands are propagated in the order second, third, first, but
-/// in divisions, which the hardware runs as instruction sequences, the first comes first.
+/// Executes an operation on doubles. A NaN operand is propagated in the order second, third, first. In
+/// divisions, which the hardware runs as instruction sequences, the first operand takes precedence.
 pub(crate) fn soft_doubles(imm: u32, operands: [u64; 3]) -> u64 {
     let [a, b, c] = operands.map(f64::from_bits);
     let order = if operation(imm) == Arithmetic::Div { [a, b, c] } else { [b, c, a] };
@@ -314,8 +308,8 @@ fn soft(imm: u32, format: Format, operands: [u64; 3]) -> u64 {
     mode.finish(format, format.pack_as(mode.ftz, number, mode.round))
 }
 
-/// `ex2` of a half as on an H200: the argument is truncated to 23 bits of fraction, and the result to
-/// its last bit; above the format's range the result is still infinite.
+/// Computes `ex2` of a half as an H200 does: truncates the operand to 23 bits of fraction, and the
+/// result to its last bit. Above the format's range the result is still infinite.
 fn exp2_cut(format: Format, ftz: bool, bits: u64) -> u64 {
     const STEP: f64 = (1 << 23) as f64;
     let number = through_double(format, bits, |x| ((x * STEP).trunc() / STEP).exp2());
@@ -324,7 +318,6 @@ fn exp2_cut(format: Format, ftz: bool, bits: u64) -> u64 {
     if nearest == format.infinity() { nearest } else { cut }
 }
 
-/// Computes a transcendental of a narrow format in double precision.
 fn through_double(format: Format, bits: u64, f: impl Fn(f64) -> f64) -> Number {
     let double = DOUBLE.pack(format.unpack(bits), Round::Nearest);
     DOUBLE.unpack(f(f64::from_bits(double)).to_bits())
@@ -415,7 +408,6 @@ impl Function {
         }
     }
 
-    /// Computes the value in double precision, and rounds it to single.
     pub(crate) fn of_single(self, x: f32) -> f32 {
         let x = f64::from(x);
         let value = match self {
@@ -459,10 +451,10 @@ mod tests {
         }
     }
 
-    /// Products of 25 bits are half way between two values, and the smallest addend decides the
+    /// The product has 25 bits and is half way between two singles, so the small addend decides the
     /// rounding.
     #[test]
-    fn what_is_added_to_a_tie_decides_it() {
+    fn fma_addend_decides_ties() {
         let mut ties = 0;
         for (x, y) in (0..4000_u32).map(|step| (4097 + step % 40 * 26, 4099 + step / 40 * 14)) {
             let (a, b) = (x as f32, y as f32);

@@ -2,7 +2,7 @@
 //!
 //! Products of floating-point elements are exact, and are summed in double precision in order; the sum
 //! is rounded once, to the type of the result. Tensor cores keep fewer intermediate bits, so the last
-//! bits of a GPU's results may differ. Doubles are summed by fused multiply-adds, each of which rounds.
+//! bits of a GPU's results may differ. Doubles are summed by fused multiply-adds that round each time.
 
 use super::soft::{self, DOUBLE, HALF, Round, SINGLE};
 use crate::program::{Element, Shape, Summing};
@@ -20,8 +20,7 @@ pub(crate) fn value(element: Element, bits: u32) -> f64 {
     }
 }
 
-/// Returns the value in a format with infinities and NaNs, with these numbers of exponent and fraction
-/// bits.
+/// Decodes a format with infinities and NaNs, with the given numbers of exponent and fraction bits.
 fn small(bits: u32, exponent: u32, fraction: u32) -> f64 {
     let most = (1 << exponent) - 1;
     if bits >> fraction & most != most {
@@ -84,7 +83,6 @@ pub(crate) fn floats(shape: Shape, a: &[f64], b: &[f64], c: &mut [f64]) {
     }
 }
 
-/// Like [`floats`], for doubles.
 pub(crate) fn doubles(shape: Shape, a: &[f64], b: &[f64], c: &mut [f64], round: Round) {
     let (n, k) = (shape.n as usize, shape.k as usize);
     for (row, sums) in c.chunks_exact_mut(n).enumerate() {
@@ -105,7 +103,6 @@ fn fused(a: f64, b: f64, c: f64, round: Round) -> f64 {
     f64::from_bits(DOUBLE.pack(sum, round))
 }
 
-/// Like [`floats`], for integers.
 pub(crate) fn integers(shape: Shape, a: &[i32], b: &[i32], c: &mut [i32], saturates: bool) {
     let (n, k) = (shape.n as usize, shape.k as usize);
     for (row, sums) in c.chunks_exact_mut(n).enumerate() {
@@ -118,7 +115,7 @@ pub(crate) fn integers(shape: Shape, a: &[i32], b: &[i32], c: &mut [i32], satura
     }
 }
 
-/// Like [`floats`], for bits: counts the common or the differing ones.
+/// Adds to `c`, for each row of `a` and column of `b`, the number of common ones or of differing bits.
 pub(crate) fn bits(shape: Shape, a: &[i32], b: &[i32], c: &mut [i32], summing: Summing) {
     let (n, k) = (shape.n as usize, shape.k as usize);
     for (row, sums) in c.chunks_exact_mut(n).enumerate() {
@@ -135,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn halves_are_what_they_stand_for() {
+    fn f16_decodes_like_the_soft_format() {
         for bits in 0..=0xffff_u32 {
             let single = soft::HALF.unpack(bits.into());
             let expected = f64::from_bits(DOUBLE.pack(single, Round::Nearest));
@@ -146,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_bits_are_what_they_stand_for() {
+    fn fp8_and_tf32_decode_to_their_values() {
         let e4m3 = |bits| value(Element::E4m3, bits);
         assert_eq!(
             [e4m3(0x38), e4m3(0x7e), e4m3(1), e4m3(0x88)],
@@ -161,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn small_integers_have_their_signs() {
+    fn narrow_integers_are_sign_or_zero_extended() {
         assert_eq!(
             [integer(Element::S4, 0xf), integer(Element::U4, 0xff), integer(Element::S4, 0x17)],
             [-1, 15, 7]

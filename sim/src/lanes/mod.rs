@@ -1,8 +1,8 @@
-//! Lane arithmetic: turns an instruction's function on scalars into one on the register rows of a warp.
+//! Lane arithmetic: turns a function on scalars into one on register rows (a value for each lane).
 //!
 //! [`alu!`] makes an [`AluFn`] that computes all 32 lanes and then keeps those of the mask. Without
 //! branches it is vectorised, for each vector extension that a host may have ([`compiled`]). [`each!`]
-//! makes one that visits only the lanes of the mask, for functions too long for that; these functions
+//! makes one that visits only the lanes of the mask, for functions too long to be vectorised; these
 //! receive the instruction's constant as their first argument.
 
 pub(crate) mod bits;
@@ -87,7 +87,6 @@ pub(crate) trait Source {
     fn lane(rows: Self::Rows<'_>, lane: usize) -> Self::Value;
 }
 
-/// A view of registers to which lanes of one type can be written.
 pub(crate) trait Target {
     type Value: Copy;
     type Raw: Raw;
@@ -95,7 +94,7 @@ pub(crate) trait Target {
     fn row(regs: &mut Regs, index: u16) -> &mut [Self::Raw; LANES];
 }
 
-/// Declares the views of the two register files.
+/// Declares typed views of the two register files.
 macro_rules! views {
     ($($name:ident: $value:ident as $raw:ident in $file:ident, |$r:ident| $from:expr, |$v:ident| $to:expr;)*) => {$(
         pub(crate) struct $name;
@@ -184,7 +183,7 @@ macro_rules! raw {
         impl Raw for $ty {
             #[inline(always)]
             fn select(mask: u32, lane: usize, new: Self, old: Self) -> Self {
-                // A mask of whole lanes instead of a branch, so that it is vectorised.
+                // A mask of whole lanes instead of a branch, so that the loop is vectorised.
                 let keep = $ty::from(mask & BIT[lane] == 0).wrapping_sub(1);
                 new & keep | old & !keep
             }
@@ -214,7 +213,13 @@ pub(crate) fn for_each_lane(mask: u32, mut visit: impl FnMut(usize)) {
     }
 }
 
-/// Computes `d = f(a, b, c)` in all lanes, and stores those of `mask`.
+/// Returns the lanes of a mask, for a loop that may end early.
+#[inline]
+pub(crate) fn lanes_of(mask: u32) -> impl Iterator<Item = usize> {
+    (0..LANES).filter(move |lane| mask >> lane & 1 == 1)
+}
+
+/// Computes `d = f(a, b, c)` in all lanes, and stores the results of the lanes of `mask`.
 #[inline(always)]
 pub(crate) fn map<D: Target, A: Source, B: Source, C: Source>(
     regs: &mut Regs,
@@ -247,7 +252,6 @@ pub(crate) fn visit<D: Target, A: Source, B: Source, C: Source>(
     });
 }
 
-/// Returns the mask of the lanes in which `f(a, b)` holds.
 #[inline(always)]
 pub(crate) fn test<A: Source, B: Source>(
     regs: &Regs,
@@ -296,7 +300,6 @@ pub(crate) fn map2<D: Target, A: Source, B: Source>(
     map::<D, A, B, Nil>(regs, o, mask, |a, b, ()| f(a, b));
 }
 
-/// [`map`] with one operand and the instruction's constant.
 #[inline(always)]
 pub(crate) fn map_uniform<D: Target, A: Source>(
     regs: &mut Regs,
@@ -328,7 +331,6 @@ pub(crate) fn visit2<D: Target, A: Source, B: Source>(
     visit::<D, A, B, Nil>(regs, o, mask, |imm, a, b, ()| f(imm, a, b));
 }
 
-/// A lane's address, of the width of its register.
 pub(crate) trait Address:
     Copy + Default + PartialEq + BitXor<Output = Self> + BitOr<Output = Self> + Into<u64>
 {
@@ -362,13 +364,12 @@ pub(crate) fn are_spaced<A: Address>(addresses: &[A], stride: usize) -> bool {
     differs == A::default()
 }
 
-/// Like [`are_spaced`], for a whole row.
 #[multiversion(
     targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
     dispatcher = "direct"
 )]
 pub(crate) fn is_spaced(row: &Row64, stride: usize) -> bool {
-    // Multiplying by a constant stride folds to constants.
+    // With a constant stride, the compiler computes the multiples of the stride.
     match stride {
         4 => are_spaced(row, 4),
         8 => are_spaced(row, 8),
@@ -377,7 +378,7 @@ pub(crate) fn is_spaced(row: &Row64, stride: usize) -> bool {
     }
 }
 
-/// A function on rows as a type, for [`compiled`].
+/// A function on register rows, as a type for [`compiled`].
 pub(crate) trait RowFunction {
     /// Runs the function; `FUSED` is set if the host has fused multiply-add.
     fn run<const FUSED: bool>(regs: &mut Regs, o: &Operands, mask: u32);
@@ -387,8 +388,8 @@ pub(crate) trait RowTest {
     fn run(regs: &Regs, o: &Operands) -> u32;
 }
 
-/// Returns a function on rows, compiled for the best target of this host. The closure is compiled for
-/// the same target as the surrounding function.
+/// Returns a function on register rows, compiled for the best target of this host. The closure is
+/// compiled for the same target as the enclosing function.
 #[multiversion(
     targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
     dispatcher = "direct"
@@ -398,7 +399,6 @@ pub(crate) fn compiled<F: RowFunction>() -> AluFn {
     |regs, o, mask| F::run::<FUSED>(regs, o, mask)
 }
 
-/// Like [`compiled`], for a comparison.
 #[multiversion(
     targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
     dispatcher = "direct"
@@ -407,8 +407,8 @@ pub(crate) fn compiled_test<F: RowTest>() -> CompareFn {
     |regs, o| F::run(regs, o)
 }
 
-/// An [`AluFn`] that calls one of the functions above for given views. In `$f`, the constant `FUSED` is
-/// set if the host has fused multiply-add.
+/// An [`AluFn`] that calls `map`, `visit` or one of their variants for given views. In `$f`, the
+/// constant `FUSED` is set if the host has fused multiply-add.
 macro_rules! row_function {
     ($call:ident, [$($view:ident),+], $f:expr) => {{
         struct Compiled;
@@ -439,14 +439,14 @@ macro_rules! alu {
     };
 }
 
-/// As [`alu!`] with three sources; the first argument is whether the host has fused multiply-add.
+/// Like [`alu!`] with three sources; the first argument is set if the host has fused multiply-add.
 macro_rules! fused {
     ($d:ident <- $a:ident, $b:ident, $c:ident: $f:expr) => {
         $crate::lanes::row_function!(map, [$d, $a, $b, $c], |a, b, c| $f(FUSED, a, b, c))
     };
 }
 
-/// As [`alu!`], lane by lane, with the instruction's constant as the first argument.
+/// Like [`alu!`], lane by lane, with the instruction's constant as the first argument.
 macro_rules! each {
     ($d:ident <- $a:ident: $f:expr) => {
         $crate::lanes::row_function!(visit1, [$d, $a], $f)
@@ -459,7 +459,7 @@ macro_rules! each {
     };
 }
 
-/// As [`alu!`] with one source; the first argument is the instruction's constant, which is the same in
+/// Like [`alu!`] with one source; the first argument is the instruction's constant, which is the same in
 /// every lane.
 macro_rules! uniform {
     ($d:ident <- $a:ident: $f:expr) => {

@@ -4,14 +4,12 @@ use super::matrix;
 use super::soft::{DOUBLE, HALF, Round};
 use crate::program::Element;
 
-/// A conversion to a narrow format, encoded in the instruction's constant.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Narrowing {
-    /// The 8-bit format is `e5m2`, else `e4m3`.
+    /// Selects `e5m2` instead of `e4m3` as the 8-bit format.
     pub(crate) e5m2: bool,
-    /// Negative values become zero.
     pub(crate) relu: bool,
-    /// For `tf32`: saturates to the largest finite number.
+    /// For `tf32`: saturates at the largest finite number.
     pub(crate) finite: bool,
     pub(crate) round: Round,
 }
@@ -86,7 +84,7 @@ pub(crate) fn halves_of_bytes(imm: u32, pair: u16) -> u32 {
     half(low) | half(high) << 16
 }
 
-/// Rounds the fraction of a single to that of `tf32`.
+/// Rounds the fraction of a single to the width of a `tf32` fraction.
 pub(crate) fn tf32(imm: u32, value: f32) -> u32 {
     const DROPPED: u32 = 0x1fff;
     let narrowing = Narrowing::decode(imm);

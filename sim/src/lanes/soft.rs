@@ -42,7 +42,7 @@ pub(crate) enum Number {
 }
 
 impl Format {
-    /// Returns the format of a scalar floating-point type; that of `.f64` for every other type.
+    /// Returns the format of a floating-point type; the format of `.f64` for every other type.
     pub(crate) const fn of(ty: Type) -> Self {
         match ty {
             Type::F16 | Type::F16x2 => HALF,
@@ -108,10 +108,9 @@ impl Format {
         if ftz { self.pack_flushed(number, round) } else { self.pack(number, round) }
     }
 
-    /// Like [`Self::pack`], but a result below the least normal number becomes the zero of its sign.
-    /// This is decided on the result rounded with unbounded exponent, which is finer than the
-    /// subnormals: a value that rounds up to the least normal number only at subnormal precision is
-    /// flushed as well.
+    /// Like [`Self::pack`], but replaces a result below the least normal number by the zero of its sign.
+    /// The test uses the result rounded with unbounded exponent, which is finer than the subnormals: a
+    /// value that rounds up to the least normal number only at subnormal precision is flushed as well.
     fn pack_flushed(self, number: Number, round: Round) -> u64 {
         match number {
             Number::Finite { negative, exponent, significand }
@@ -136,15 +135,14 @@ impl Format {
         exponent + length - 1 + carry < 1 - self.bias()
     }
 
-    /// Converts a NaN of another format: keeps the sign and the upper bits of the payload, and makes it
-    /// quiet.
+    /// Converts a NaN of another format to a quiet one: keeps the sign and the upper bits of the
+    /// payload.
     pub(crate) const fn carry_nan(self, from: Self, bits: u64) -> u64 {
         let sign = if bits & from.sign_bit() == 0 { 0 } else { self.sign_bit() };
         let payload = bits << (64 - from.fraction) >> (64 - self.fraction);
         sign | self.infinity() | payload | self.quiet_bit()
     }
 
-    /// The bit that distinguishes quiet from signalling NaNs.
     const fn quiet_bit(self) -> u64 {
         1 << (self.fraction - 1)
     }
@@ -163,8 +161,8 @@ impl Format {
         let top = exponent + 127 - significand.leading_zeros() as i32;
         let lowest = (top - self.fraction as i32).max(1 - self.bias() - self.fraction as i32);
         let kept = shift_and_round(significand, lowest - exponent, negative, round);
-        // A carry out of the fraction increments the exponent by itself, because the fields are
-        // adjacent. The exponent field of a subnormal is 0.
+        // A carry out of the fraction adds one to the exponent, because the fields are adjacent. The
+        // exponent field of a subnormal is 0.
         let field = lowest + self.bias() + self.fraction as i32;
         let bits = if kept >> self.fraction == 0 {
             kept
@@ -190,7 +188,7 @@ fn shift_and_round(significand: u128, shift: i32, negative: bool, round: Round) 
         return significand << -shift;
     }
     let (whole, rest, half) = if shift >= 128 {
-        // Below one half, it only matters that there is a remainder.
+        // The value is below one half; only that it is not zero matters.
         (0, 1, 2)
     } else {
         let half = 1_u128 << (shift - 1);
@@ -206,13 +204,14 @@ fn shift_and_round(significand: u128, shift: i32, negative: bool, round: Round) 
     whole + u128::from(up)
 }
 
-/// Rounds a number to an integral value; `None` for NaN and infinities.
+/// Rounds a number to an integer, returned as its sign and magnitude; `None` for NaN and infinities.
 pub(crate) fn to_integral(number: Number, round: Round) -> Option<(bool, u128)> {
     match number {
         Number::Nan | Number::Infinite { .. } => None,
         Number::Zero { negative } => Some((negative, 0)),
         Number::Finite { negative, exponent, significand } => {
-            // Past 2^100 every format saturates, whatever the exact value.
+            // A significand has at least 8 significant bits here, so the value exceeds every integer
+            // type and saturates.
             let value = if exponent > 60 {
                 1 << 100
             } else {
@@ -431,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn rounding_away_moves_ties_and_what_is_beyond_them() {
+    fn to_integral_away_rounds_ties_away_from_zero() {
         let integral = |value: f64| to_integral(DOUBLE.unpack(value.to_bits()), Round::Away);
         for value in [0.25, 0.5, 0.75, 1.0, 1.5, 2.25, 2.5, 3.5 - f64::EPSILON, 1e-300] {
             // The host's `round` also rounds ties away from zero.

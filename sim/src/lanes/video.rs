@@ -31,16 +31,14 @@ const OPERATIONS: [Operation; 12] = [
     Operation::GreaterEqual,
 ];
 
-/// An instruction, encoded in its constant.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Video {
     pub(crate) operation: Operation,
     pub(crate) bits: u32,
-    /// Signedness of the parts of the result, of the first and of the second operand.
+    /// Signedness of the parts of the result, of the first operand and of the second operand.
     pub(crate) signed: [bool; 3],
-    /// Each part saturates at the limits of its type.
     pub(crate) saturates: bool,
-    /// The parts are summed, together with the third operand.
+    /// Set if the parts are summed, together with the third operand.
     pub(crate) sums: bool,
 }
 

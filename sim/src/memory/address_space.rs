@@ -1,4 +1,4 @@
-//! Addresses and byte budgets that memories draw from.
+//! Address ranges and byte budgets of devices.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,13 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// host traps.
 pub(crate) const FIRST_ADDRESS: u64 = 1 << 48;
 const DEVICE_ADDRESSES: u64 = 1 << 44;
-/// Every allocation starts at a multiple of this many bytes.
 const ALIGNMENT: u64 = 256;
-/// Unused bytes between allocations, so that running past the end of one is an error and no access to
+/// Unused bytes between allocations, so that an access past the end of one is an error and does not hit
 /// the next.
 const GAP: u64 = 4096;
 
-/// A limit of allocated bytes, and the bytes in use.
+/// A limit on allocated bytes, and the bytes in use.
 #[derive(Debug)]
 pub struct Budget {
     limit: u64,
@@ -23,13 +22,13 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Returns an independent budget.
+    /// Creates an independent budget.
     #[must_use]
     pub const fn new(limit: u64) -> Self {
         Self { limit, used: AtomicU64::new(0), whole: None }
     }
 
-    /// Returns a budget within another one: bytes are taken from both.
+    /// Creates a budget within another one: bytes are taken from both.
     #[must_use]
     pub const fn within(limit: u64, whole: Arc<Self>) -> Self {
         Self { limit, used: AtomicU64::new(0), whole: Some(whole) }
@@ -54,7 +53,6 @@ impl Budget {
         self.whole.as_ref().map_or(own, |whole| own.min(whole.free()))
     }
 
-    /// Takes bytes, or returns the budget that has too few left.
     pub(super) fn take(&self, bytes: u64) -> Result<(), &Self> {
         let sum = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= self.limit);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).map_err(|_| self)?;
@@ -74,7 +72,7 @@ impl Budget {
     }
 }
 
-/// The addresses and the bytes of a device, from which its memories draw.
+/// Addresses and byte budget of a device, shared by its memories.
 ///
 /// Addresses are never reused, so a stale pointer never hits a later allocation.
 #[derive(Debug)]
@@ -85,11 +83,11 @@ pub struct AddressSpace {
 }
 
 impl AddressSpace {
-    /// Returns the address space of a device, by its number: device `k` has addresses from 2^48 + k ·
-    /// 2^44 on, so the addresses of two devices differ.
+    /// Creates the address space of a device: device `k` has addresses from 2^48 + k · 2^44 on, so the
+    /// addresses of two devices differ.
     ///
     /// # Panics
-    /// When the number is 2^15 or more.
+    /// Panics if the number is 2^15 or more.
     #[must_use]
     pub fn of_device(number: u32, budget: Budget) -> Self {
         assert!(number < 1 << 15, "device number {number} has no addresses below 2^60");
@@ -103,16 +101,15 @@ impl AddressSpace {
         &self.budget
     }
 
-    /// Returns whether all of `bytes` addresses from `address` on were ever reserved.
+    /// Returns whether all of `bytes` addresses from `address` on have been reserved at some time.
     pub(super) fn has_given(&self, address: u64, bytes: u64) -> bool {
         let next = *self.next.lock().unwrap_or_else(PoisonError::into_inner);
         address >= self.end - DEVICE_ADDRESSES
             && address.checked_add(bytes).is_some_and(|behind| behind <= next)
     }
 
-    /// Reserves addresses for `bytes` bytes; `None` when the addresses are exhausted.
     pub(super) fn reserve(&self, bytes: u64) -> Option<u64> {
-        // A panic cannot leave this inconsistent: a reservation is one store at the end.
+        // A panic cannot leave the state inconsistent: a reservation is a single store.
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let base = *next;
         let after = base.checked_add(bytes)?.checked_add(GAP)?.next_multiple_of(ALIGNMENT);

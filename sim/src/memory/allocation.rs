@@ -1,9 +1,8 @@
 //! One allocation of global memory, made of 64-bit atomic cells.
 //!
-//! Every access is one to whole cells: a narrower store merges its bytes with a compare-and-swap. Rust's
-//! memory model requires racing atomics to be of one size, so a kernel's data race yields one of the
-//! racing values and is never undefined behaviour of the host; and a kernel's 64-bit access is never
-//! torn.
+//! Every access is to whole cells: a narrower store merges its bytes by compare-and-swap. Rust's memory
+//! model requires racing atomics to have one size, so a kernel's data race yields one of the racing
+//! values and is never undefined behaviour of the host. A kernel's 64-bit access is never torn.
 
 use std::any::Any;
 use std::fmt;
@@ -11,14 +10,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// An owner that keeps lent cells alive; dropped when the cells are unreachable.
+/// An owner of memory that is [lent](super::GlobalMemory::lend) to a device; dropped when no launch can
+/// reach the memory.
 pub type Keeper = Arc<dyn Any + Send + Sync>;
 
 pub(crate) struct Allocation {
     base: u64,
     bytes: u64,
     cells: Cells,
-    /// The name in messages, if one was set.
     name: OnceLock<Arc<str>>,
     /// Declared last, because it must be dropped after the cells that it keeps alive.
     _keeper: Option<Keeper>,
@@ -39,14 +38,14 @@ impl fmt::Debug for Allocation {
 }
 
 impl Allocation {
-    /// Returns zeroed memory, whose pages the host provides at the first touch; `None` if it refuses.
+    /// Creates zeroed memory, whose pages the host provides on first touch; returns `None` if the host
+    /// refuses.
     pub(super) fn zeroed(base: u64, bytes: u64) -> Option<Self> {
         let count = usize::try_from(bytes.div_ceil(8)).ok()?;
         let cells = bytemuck::allocation::try_zeroed_slice_box(count).ok()?;
         Some(Self { base, bytes, cells: Cells::Own(cells), name: OnceLock::new(), _keeper: None })
     }
 
-    /// Returns cells of another owner, at their host address.
     pub(super) fn lent(cells: &'static [AtomicU64], keeper: Keeper) -> Self {
         let (base, bytes) = (cells.as_ptr().addr() as u64, 8 * cells.len() as u64);
         Self { base, bytes, cells: Cells::Lent(cells), name: OnceLock::new(), _keeper: Some(keeper) }
@@ -64,12 +63,10 @@ impl Allocation {
         self.name.get().cloned()
     }
 
-    /// Sets the name, unless there is one.
     pub(crate) fn set_name(&self, name: &str) {
         self.name.get_or_init(|| name.into());
     }
 
-    /// Returns the name, or a substitute, followed by size and base.
     pub(crate) fn described(&self, name: Option<&str>) -> String {
         let (base, bytes) = (self.base, self.bytes);
         match name {
@@ -165,7 +162,7 @@ impl Allocation {
         }
     }
 
-    /// Sets `length` bytes from `offset` on, each to the byte of `pattern` at the same position of an
+    /// Sets `length` bytes from `offset` on, each to the byte of `pattern` at its position within an
     /// 8-byte cell.
     pub(crate) fn fill(&self, offset: u64, pattern: u64, length: usize) {
         let [head, body, tail] = parts(offset, length);
@@ -241,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn fills_keep_the_place_of_their_pattern() {
+    fn fill_pattern_is_aligned_to_cells() {
         let memory = forty_bytes();
         memory.fill(4, 0xaabb_ccdd_aabb_ccdd, 12);
         let mut back = [0; 20];

@@ -1,4 +1,4 @@
-//! The heap from which kernels allocate by `malloc`.
+//! Heap of the device-side `malloc`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,6 @@ use super::Allocation;
 /// Alignment of every block, and granularity of its size.
 const ALIGNMENT: u64 = 16;
 
-/// Memory that the threads of kernels allocate from.
 #[derive(Debug)]
 pub(crate) struct DeviceHeap {
     memory: Arc<Allocation>,
@@ -35,12 +34,11 @@ impl DeviceHeap {
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the address of `bytes` contiguous bytes, at least one; 0 if there are none.
+    /// Allocates at least one byte; returns the address, or 0 if there is no room.
     pub(crate) fn allocate(&self, bytes: u64) -> u64 {
         let Some(bytes) = bytes.max(1).checked_next_multiple_of(ALIGNMENT) else { return 0 };
         let mut blocks = self.blocks();
         let Blocks { free, live, next } = &mut *blocks;
-        // Returns the part of a free block from `place` on, if it is large enough.
         let behind = |(&start, &size): (&u64, &u64), place: u64| {
             let first = start.max(place);
             ((start + size).saturating_sub(first) >= bytes).then_some((start, size, first))
@@ -60,7 +58,6 @@ impl DeviceHeap {
         self.memory.base() + start
     }
 
-    /// Frees a block by its address; returns `false` if there is none.
     pub(crate) fn free(&self, address: u64) -> bool {
         let mut blocks = self.blocks();
         let Blocks { free, live, .. } = &mut *blocks;
@@ -89,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_do_not_meet_and_come_back_whole() {
+    fn blocks_are_disjoint_and_merge_when_freed() {
         let heap = heap(256);
         let blocks: Vec<u64> = (0..16).map(|_| heap.allocate(10)).collect();
         let expected: Vec<u64> = (0..16).map(|index| 4096 + 16 * index).collect();
@@ -104,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_freed_is_used_last() {
+    fn freed_blocks_are_reused_last() {
         let heap = heap(64);
         let first = heap.allocate(16);
         assert!(heap.free(first));

@@ -1,4 +1,4 @@
-//! Memories: sets of allocations that launches see.
+//! Global memories: sets of allocations that are visible to launches.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -18,7 +18,7 @@ pub struct GlobalMemory {
 struct Inner {
     addresses: Option<Arc<AddressSpace>>,
     state: Mutex<State>,
-    /// Merged views that contain this memory.
+    /// Merged views that include this memory.
     caches: Mutex<Vec<Weak<Cache>>>,
 }
 
@@ -29,13 +29,14 @@ struct State {
 }
 
 impl GlobalMemory {
-    /// Returns the memory of a device.
+    /// Creates the memory of a device.
     #[must_use]
     pub fn new(addresses: Arc<AddressSpace>) -> Self {
         Self::with(Some(addresses))
     }
 
-    /// Returns a memory that consists of [lent](Self::lend) cells only, such as that of the host.
+    /// Creates a memory that consists of [lent](Self::lend) cells only, such as host memory. A cell is
+    /// an atomic 64-bit word.
     #[must_use]
     pub fn of_lent_cells() -> Self {
         Self::with(None)
@@ -50,7 +51,8 @@ impl GlobalMemory {
         lock(&self.inner.state)
     }
 
-    /// Changes the state, and clears the merged views of the former one. Holds one lock at a time.
+    /// Changes the state, and clears the merged views that include this memory. Holds one lock at a
+    /// time.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let result = change(&mut self.lock());
         let caches = lock(&self.inner.caches).clone();
@@ -61,11 +63,12 @@ impl GlobalMemory {
         result
     }
 
-    /// Allocates zeroed memory, aligned to 256 bytes; 0 bytes give an address that may only be freed.
+    /// Allocates zeroed memory, aligned to 256 bytes. An allocation of 0 bytes has an address that may
+    /// only be freed.
     ///
     /// # Errors
-    /// [`Error::MemoryLimit`] when the bytes would exceed a limit, [`Error::HostMemory`] when the host
-    /// refuses them.
+    /// Returns [`Error::MemoryLimit`] if the bytes would exceed a limit, and [`Error::HostMemory`] if
+    /// the host refuses them.
     pub fn alloc(&self, bytes: u64) -> Result<u64, Error> {
         Ok(self.allocate(bytes, || "an allocation".to_owned())?.base())
     }
@@ -74,18 +77,18 @@ impl GlobalMemory {
     /// other allocation gets any of them.
     ///
     /// # Errors
-    /// [`Error::HostMemory`] when the device has no addresses left.
+    /// Returns [`Error::HostMemory`] if the device has no addresses left.
     pub fn reserve(&self, bytes: u64) -> Result<u64, Error> {
         let base = self.inner.addresses.as_ref().and_then(|addresses| addresses.reserve(bytes));
         base.ok_or_else(|| Error::HostMemory { what: "addresses".to_owned(), requested: bytes })
     }
 
-    /// Allocates zeroed memory at [reserved](Self::reserve) addresses; after a free, they may be
+    /// Allocates zeroed memory at [reserved](Self::reserve) addresses. After a free, they may be
     /// allocated again.
     ///
     /// # Errors
-    /// As [`alloc`](Self::alloc), and [`Error::InvalidPointer`] for addresses that were never reserved
-    /// or are in use.
+    /// Returns the errors of [`alloc`](Self::alloc), and [`Error::InvalidPointer`] for addresses that
+    /// were never reserved or are in use.
     pub fn alloc_at(&self, address: u64, bytes: u64) -> Result<(), Error> {
         let given = |addresses: &Arc<AddressSpace>| addresses.has_given(address, bytes);
         if !self.inner.addresses.as_ref().is_some_and(given) {
@@ -135,15 +138,15 @@ impl GlobalMemory {
         Ok(allocation)
     }
 
-    /// Adds cells of another owner to this memory, at their host address, and returns that address.
-    /// Writing to them by other means than atomic operations, while a launch or a copy may use them, is
-    /// a data race.
+    /// Adds cells of another owner to this memory, at their host address, and returns that address. It
+    /// is a data race to write to them other than by atomic operations while a launch or a copy may use
+    /// them.
     ///
-    /// The keeper is dropped once the cells are freed here and no launch can reach them; they are not
-    /// accessed after that.
+    /// The keeper is dropped once the cells are [freed](Self::free) and no launch can reach them. The
+    /// cells are not accessed after that.
     ///
     /// # Errors
-    /// [`Error::Lent`] when there are no cells, or they overlap cells that are lent.
+    /// Returns [`Error::Lent`] if there are no cells, or if they overlap lent cells.
     pub fn lend(&self, cells: &'static [AtomicU64], keeper: Keeper) -> Result<u64, Error> {
         let allocation = Arc::new(Allocation::lent(cells, keeper));
         let (base, bytes) = (allocation.base(), allocation.bytes());
@@ -157,16 +160,16 @@ impl GlobalMemory {
         })
     }
 
-    /// Frees an allocation by its first address. Running launches keep the memory that they started
-    /// with; for later launches it is out of bounds.
+    /// Frees the allocation that starts at an address. Running launches keep the memory that they
+    /// started with; for later launches it is out of bounds.
     ///
     /// # Errors
-    /// [`Error::InvalidPointer`] when no live allocation starts there.
+    /// Returns [`Error::InvalidPointer`] if no live allocation starts there.
     pub fn free(&self, address: u64) -> Result<(), Error> {
         let removed = self.change(|state| {
             let removed = state.view.remove(address)?;
             state.in_use -= removed.bytes();
-            // Not for lent cells, since the host reuses its addresses.
+            // Lent cells are not remembered, because the host reuses their addresses.
             if self.inner.addresses.is_some() {
                 state.view.remember_freed(&removed);
             }
@@ -179,8 +182,8 @@ impl GlobalMemory {
         Ok(())
     }
 
-    /// Names the live allocation that contains an address, for messages, unless it has a name; returns
-    /// `false` if there is none.
+    /// Names the live allocation that contains an address, for messages, unless it has a name. Returns
+    /// `false` if there is no such allocation.
     pub fn set_name(&self, address: u64, name: &str) -> bool {
         let found = self.lock().view.holder(address);
         found.inspect(|found| found.set_name(name)).is_some()
@@ -196,7 +199,7 @@ impl GlobalMemory {
     /// Copies bytes from the host.
     ///
     /// # Errors
-    /// [`Error::InvalidPointer`] unless one live allocation holds all bytes.
+    /// Returns [`Error::InvalidPointer`] unless all bytes are in one live allocation.
     pub fn write(&self, address: u64, from: &[u8]) -> Result<(), Error> {
         let Some((memory, offset)) = self.find("write", address, from.len() as u64)? else {
             return Ok(());
@@ -208,7 +211,7 @@ impl GlobalMemory {
     /// Copies bytes to the host.
     ///
     /// # Errors
-    /// [`Error::InvalidPointer`] unless one live allocation holds all bytes.
+    /// Returns [`Error::InvalidPointer`] unless all bytes are in one live allocation.
     pub fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Error> {
         let Some((memory, offset)) = self.find("read", address, into.len() as u64)? else {
             return Ok(());
@@ -217,22 +220,23 @@ impl GlobalMemory {
         Ok(())
     }
 
-    /// Sets `bytes` bytes; each becomes the byte of `pattern` at its address modulo 8, lowest byte
+    /// Sets `bytes` bytes. Each becomes the byte of `pattern` at its address modulo 8, lowest byte
     /// first.
     ///
     /// # Errors
-    /// [`Error::InvalidPointer`] unless one live allocation holds all bytes.
+    /// Returns [`Error::InvalidPointer`] unless all bytes are in one live allocation.
     pub fn fill(&self, address: u64, pattern: u64, bytes: u64) -> Result<(), Error> {
         let Some((memory, offset)) = self.find("fill", address, bytes)? else { return Ok(()) };
         memory.fill(offset, pattern, bytes as usize);
         Ok(())
     }
 
-    /// Copies bytes from another memory, or from elsewhere in this one; if the two ranges overlap, the
-    /// result is unspecified.
+    /// Copies bytes from another memory, or within this one. If the two ranges overlap, the result is
+    /// unspecified.
     ///
     /// # Errors
-    /// [`Error::InvalidPointer`] unless one live allocation each holds all bytes.
+    /// Returns [`Error::InvalidPointer`] unless the source and the target each are in one live
+    /// allocation.
     pub fn copy(&self, to: u64, from: &Self, address: u64, bytes: u64) -> Result<(), Error> {
         let source = from.find("copy", address, bytes)?;
         let (Some((source, start)), Some((target, at))) = (source, self.find("copy", to, bytes)?) else {
@@ -249,7 +253,7 @@ impl GlobalMemory {
         Ok(())
     }
 
-    /// Returns the allocation that holds the bytes, and their offset in it; `None` for 0 bytes.
+    /// Returns the allocation that contains the bytes, and their offset in it; `None` for 0 bytes.
     fn find(
         &self,
         operation: &'static str,
@@ -277,7 +281,7 @@ impl GlobalMemory {
         self.lock().in_use
     }
 
-    /// Returns the budget of the memory; `None` if all cells are lent.
+    /// Returns the budget; `None` for a memory from [`of_lent_cells`](Self::of_lent_cells).
     #[must_use]
     pub fn budget(&self) -> Option<&Budget> {
         self.inner.addresses.as_ref().map(|addresses| addresses.budget())
@@ -303,8 +307,7 @@ type Cache = Mutex<Option<View>>;
 #[derive(Debug)]
 pub(crate) struct Merged {
     memories: Vec<GlobalMemory>,
-    /// Built at the first use. A change of a memory clears it, so that it does not keep freed memory
-    /// alive.
+    /// Built on first use. A change of a memory clears it, so that no freed memory is kept alive.
     cache: Arc<Cache>,
 }
 
@@ -350,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn freed_memory_is_gone_and_its_address_is_not_reused() {
+    fn freed_address_is_invalid_and_not_reused() {
         let memory = memory(0, 64);
         let first = memory.alloc(16).expect("room");
         assert_eq!(first, FIRST_ADDRESS);
@@ -365,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn reserved_addresses_get_memory_as_often_as_wanted() {
+    fn reserved_addresses_can_be_allocated_repeatedly() {
         let memory = memory(0, 64);
         let first = memory.reserve(48).expect("addresses");
         assert_eq!((memory.in_use(), memory.allocation_of(first)), (0, None));
@@ -410,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_refuses_what_it_has_not() {
+    fn alloc_fails_when_the_host_is_out_of_memory() {
         let refused = memory(0, u64::MAX).alloc(1 << 43).expect_err("8 TiB");
         assert!(matches!(refused, Error::HostMemory { requested, .. } if requested == 1 << 43));
     }
@@ -431,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_go_from_memory_to_memory() {
+    fn copy_moves_bytes_between_memories() {
         let (from, to) = (memory(0, 1 << 20), memory(1, 1 << 20));
         let source = from.alloc(10_000).expect("room");
         let target = to.alloc(10_000).expect("room");
@@ -446,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_views_follow_their_memories() {
+    fn merged_view_tracks_later_allocs_and_frees() {
         let (first, second) = (memory(0, 64), memory(1, 64));
         let merged = Merged::new(vec![first.clone(), second.clone()]);
         let address = second.alloc(8).expect("room");
@@ -456,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_views_keep_nothing_that_is_freed() {
+    fn merged_view_cache_drops_freed_cells() {
         static CELLS: [AtomicU64; 1] = [const { AtomicU64::new(0) }; 1];
         let (host, keeper) = (GlobalMemory::of_lent_cells(), Arc::new(()));
         let merged = Merged::new(vec![memory(0, 64), host.clone()]);

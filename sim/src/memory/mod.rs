@@ -21,7 +21,7 @@ pub(crate) use view::{NEAR, View};
 pub enum Space {
     /// Device memory, shared by all blocks.
     Global,
-    /// Memory of one block, which the other blocks of its cluster reach as well.
+    /// Memory of one block, accessible to the other blocks of its cluster.
     Shared,
     /// Memory of one thread.
     Local,
@@ -46,13 +46,15 @@ impl fmt::Display for Space {
     }
 }
 
-/// Each window of the generic address space has 256 MiB, between the possible addresses of the host and
-/// those of devices; every other generic address is the same address of global memory.
+/// Base-2 logarithm of a window's size: 256 MiB. The windows of the generic address space are between
+/// the possible addresses of the host and those of devices; any other generic address is also the global
+/// address.
 const WINDOW_BITS: u32 = 28;
 /// Number of the first window, which is at 2^47.
 const FIRST_WINDOW: u64 = 1 << (47 - WINDOW_BITS);
 
-/// Returns the first address of a space's window; global memory has none and is at its own addresses.
+/// Returns the first address of a space's window. Global memory has none; its generic addresses are its
+/// own.
 pub(crate) const fn window(space: Space) -> u64 {
     match space {
         Space::Shared => FIRST_WINDOW << WINDOW_BITS,
@@ -63,8 +65,8 @@ pub(crate) const fn window(space: Space) -> u64 {
     }
 }
 
-/// Number of the window after those of the state spaces, in which functions have their addresses: these
-/// are used for calls only, and no memory is there.
+/// Number of the window after those of the state spaces. It contains the addresses of functions, which
+/// are used for calls only; no memory is there.
 const CODE_WINDOW: u64 = FIRST_WINDOW + 4;
 const CODE_STEP: u64 = 16;
 
@@ -82,28 +84,28 @@ pub(crate) const fn classify(address: u64) -> Space {
     }
 }
 
-/// Number of low bits of a shared address that are the address within a block; the bits above are the
+/// Number of low bits of a shared address that are the address within a block. The bits above are the
 /// rank of a block of the cluster plus one, or 0 for the block's own memory.
 const OWNER_BITS: u32 = 24;
-/// Number of ranks that fit in the window of shared memory.
+/// Maximum rank in a shared address, which stands for all higher ranks; no cluster has it.
 const MAX_RANK: u64 = 14;
 
-/// Returns the address of the same location in the shared memory of the cluster's block `rank`; ranks
-/// above those of every cluster become a rank that no cluster has.
+/// Returns the address of the same location in the shared memory of the cluster's block `rank`. Ranks
+/// that exceed every cluster become a rank that no cluster has.
 pub(crate) const fn mapped(address: u64, rank: u32) -> u64 {
     let rank = if (rank as u64) < MAX_RANK { rank as u64 } else { MAX_RANK };
     address & !(0xf << OWNER_BITS) | (rank + 1) << OWNER_BITS
 }
 
-/// Returns the rank in a shared address, `None` for the block's own memory, and the address within that
-/// memory.
+/// Returns the rank in a shared address, or `None` for the block's own memory, and the address within
+/// that memory.
 pub(crate) const fn owner(address: u64) -> (Option<u64>, u64) {
     let within = address & ((1 << OWNER_BITS) - 1);
     ((address >> OWNER_BITS).checked_sub(1), within)
 }
 
-/// Returns a number for the memory of a generic address: its space, and for shared memory also its
-/// owner.
+/// Returns a number that identifies the memory of a generic address: its space and, if it is shared
+/// memory, the owning block.
 pub(crate) const fn region(address: u64) -> u64 {
     match classify(address) {
         Space::Shared => address >> OWNER_BITS,
@@ -127,7 +129,7 @@ mod tests {
     use super::{Space, classify, is_global, is_own_shared, mapped, owner, region, window};
 
     #[test]
-    fn windows_are_told_apart() {
+    fn classify_distinguishes_windows() {
         for space in [Space::Shared, Space::Local, Space::Const, Space::Param] {
             assert_eq!(classify(window(space)), space);
             assert_eq!(classify(window(space) + (1 << 28) - 1), space);
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_have_addresses_that_are_no_memory() {
+    fn code_addresses_are_outside_the_windows() {
         assert_eq!(super::code_address(0) % 16, 0);
         assert_ne!(super::code_address(0), super::code_address(1));
         assert_eq!(classify(super::code_address(0)), Space::Global);

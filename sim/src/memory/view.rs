@@ -1,4 +1,4 @@
-//! Views of global memory, as launches see it.
+//! Views of global memory: the allocations that a launch sees.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -7,10 +7,8 @@ use std::sync::Arc;
 use super::Allocation;
 use crate::names::readable;
 
-/// Maximum number of freed allocations that are remembered.
 const MOST_FREED: usize = 256;
 
-/// The allocations that a launch sees: those that were live at its start.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct View {
     /// Sorted by base address.
@@ -19,8 +17,8 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Returns the allocation that holds `[address, address + bytes)`; `hint` is the index of the last
-    /// one found.
+    /// Returns the allocation that contains `[address, address + bytes)`; `hint` is the index of the
+    /// last one found.
     #[inline]
     pub(crate) fn find(&self, address: u64, bytes: u64, hint: &mut usize) -> Option<&Allocation> {
         if let Some(allocation) = self.allocations.get(*hint)
@@ -52,20 +50,19 @@ impl View {
         Self { allocations: Arc::new(all), freed: Arc::new(freed) }
     }
 
-    /// Adds an allocation; earlier views do not see it.
+    /// Adds an allocation; views cloned earlier do not see it.
     pub(super) fn insert(&mut self, allocation: Arc<Allocation>) {
         let list = Arc::make_mut(&mut self.allocations);
         let index = list.partition_point(|other| other.base() <= allocation.base());
         list.insert(index, allocation);
     }
 
-    /// Removes the allocation that starts at `address`; earlier views keep it.
+    /// Removes the allocation that starts at `address`; views cloned earlier keep it.
     pub(super) fn remove(&mut self, address: u64) -> Option<Arc<Allocation>> {
         let index = self.allocations.binary_search_by_key(&address, |other| other.base()).ok()?;
         Some(Arc::make_mut(&mut self.allocations).remove(index))
     }
 
-    /// Remembers a freed allocation for messages about later accesses to it.
     pub(super) fn remember_freed(&mut self, allocation: &Allocation) {
         let freed = Arc::make_mut(&mut self.freed);
         if freed.len() == MOST_FREED {
@@ -74,7 +71,6 @@ impl View {
         freed.push_back(Freed::new(allocation));
     }
 
-    /// Forgets the freed allocation at an address that is allocated again.
     pub(super) fn forget_freed(&mut self, address: u64) {
         if self.freed.iter().any(|freed| freed.base == address) {
             Arc::make_mut(&mut self.freed).retain(|freed| freed.base != address);
@@ -94,7 +90,7 @@ impl View {
         last.is_some_and(|last| last.base() + last.bytes() > address)
     }
 
-    /// Describes how far an access missed the nearest allocation, which `name` names.
+    /// Describes how far an access missed the nearest allocation. `name` returns that allocation's name.
     pub(crate) fn missed(
         &self,
         address: u64,
@@ -118,14 +114,14 @@ impl View {
         let Some(found) = nearest else { return "there is no live allocation".to_owned() };
         let what = found.described(name(found).as_deref());
         match (before(found), behind(found)) {
-            (0, by @ ..NEAR) => format!("it ends {by} bytes behind the end of {what}"),
+            (0, by @ ..NEAR) => format!("it ends {by} bytes past the end of {what}"),
             (by @ ..NEAR, _) => format!("it begins {by} bytes before {what}"),
             _ => format!("the nearest to it is {what}"),
         }
     }
 }
 
-/// Maximum distance that a message states; farther away, a distance means nothing.
+/// Maximum distance that a message states; a larger one would not help.
 pub(crate) const NEAR: u64 = 1 << 30;
 
 #[derive(Debug, Clone)]
@@ -178,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_views_hold_what_each_holds() {
+    fn merged_view_finds_allocations_of_all_views() {
         let merged = View::merged([view(&[0x3000, 0x9000]), view(&[]), view(&[0x1000])]);
         for base in [0x1000, 0x3000, 0x9000] {
             assert_eq!(merged.find(base, 100, &mut 0).expect("inside").base(), base);

@@ -4,12 +4,12 @@ use std::fmt::Write;
 
 use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
 
-/// Maximum depth of the parser. It tries several readings of a part one after the other, each of which
-/// may have such parts again, so its time is exponential in the depth: seconds at its own limit of 96.
-/// All but 3 of 44,000 names of LLVM and libstdc++ are less deep than this.
+/// Recursion limit of the parser. The parser tries several alternatives at each depth, so its time is
+/// exponential in the depth: seconds at its default limit of 96. All but 3 of 44,000 names of LLVM and
+/// libstdc++ stay below this limit.
 const DEPTH: u32 = 64;
-/// Maximum number of `new` and `delete` expressions in a name, which by themselves multiply the readings
-/// at each depth. No kernel's signature has any; a few may be counted falsely.
+/// Maximum number of `new` and `delete` expressions in a name. Each multiplies the alternatives at each
+/// depth. No kernel's signature has any; the count may include a few other letters.
 const MOST_NEW: usize = 8;
 
 /// Writes the source form of a C++ name; `None` for a name that is not C++, or could take long to parse.
@@ -17,7 +17,6 @@ pub(super) fn demangle(name: &str, plain: &mut impl Write) -> Option<()> {
     parsed(name)?.structured_demangle(plain, &DemangleOptions::default()).ok()
 }
 
-/// Parses a C++ name in bounded time; `None` for a name that could take longer.
 fn parsed(name: &str) -> Option<Symbol<&str>> {
     let options = ParseOptions::default().recursion_limit(DEPTH);
     (news(name.as_bytes()) <= MOST_NEW).then(|| Symbol::new_with_options(name, &options).ok())?

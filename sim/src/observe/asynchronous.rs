@@ -2,37 +2,37 @@
 
 use crate::memory::Space;
 
-/// An asynchronous copy, at its issue and at its landing.
+/// An asynchronous copy, at its issue or at its completion.
 ///
-/// Between the two, its source must not be written, and its target neither read nor written;
-/// [`completion`](Self::completion) is the signal that it has landed. A copy to several blocks gives an
-/// event for each.
+/// From the issue to the completion, the source must not be written, and the target must be neither read
+/// nor written; [`completion`](Self::completion) is the signal to waiting threads. A copy to several
+/// blocks is reported as one event for each.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Copy<'a> {
-    /// Number of the copy within its cluster, the same at its issue and its landing.
+    /// Number of the copy within its cluster, the same at its issue and its completion.
     pub id: u64,
-    /// Lanes that copy something.
+    /// Lanes whose copies are issued or completed.
     pub lanes: u32,
     /// Bytes that each of these lanes writes.
     pub bytes: u32,
-    /// Source space, `None` for values of registers. Shared memory is that of the issuing block.
+    /// Source space; `None` for register values. Shared memory is that of the issuing block.
     pub from: Option<Space>,
     /// Address that each lane reads; valid for [`lanes`](Self::lanes) only.
     pub sources: &'a [u64; 32],
     /// Target space.
     pub to: Space,
-    /// Rank of the block whose shared memory is written; the issuing block for other spaces.
+    /// Rank of the block whose shared memory is written; for other spaces, of the issuing block.
     pub owner: u32,
     /// Address that each lane writes; valid for [`lanes`](Self::lanes) only.
     pub targets: &'a [u64; 32],
-    /// Set if the bytes are combined with those of the target.
+    /// Set if the copy is a reduction, which combines its bytes with those of the target.
     pub reduces: bool,
-    /// Signal that the copy has landed.
+    /// Signal that the copy is complete.
     pub completion: Completion,
 }
 
-/// Signal to threads that an asynchronous copy has landed.
+/// Signal to threads that an asynchronous copy is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Completion {
     /// The bytes are subtracted from the transaction count of an mbarrier.
@@ -50,7 +50,7 @@ pub enum Completion {
 
 /// An operation of a warp on mbarriers.
 ///
-/// Lanes that name mbarriers of different blocks give an event for each block.
+/// Operations on mbarriers of different blocks are reported as one event for each block.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Mbarrier<'a> {
@@ -62,7 +62,7 @@ pub struct Mbarrier<'a> {
     pub owner: u32,
     /// Shared address of each lane's mbarrier; valid for [`lanes`](Self::lanes) only.
     pub addresses: &'a [u64; 32],
-    /// Lanes that found the phase complete that they tested or waited for.
+    /// Lanes whose tested or awaited phase is complete.
     pub complete: u32,
 }
 
@@ -74,16 +74,16 @@ pub enum MbarrierOperation {
     Init,
     /// `mbarrier.inval`.
     Invalidate,
-    /// `mbarrier.arrive`, also after `.expect_tx`.
+    /// `mbarrier.arrive`, also with `.expect_tx`.
     Arrive,
-    /// `mbarrier.arrive_drop`: arrives, and leaves the barrier.
+    /// `mbarrier.arrive_drop`: arrives, and lowers the expected count of later phases.
     ArriveDrop,
-    /// `cp.async.mbarrier.arrive`: arrives after the copies have landed.
+    /// `cp.async.mbarrier.arrive`: arrives when the lane's copies are complete.
     ArriveAfterCopies,
     /// `mbarrier.expect_tx`: announces bytes.
     Expect,
-    /// `mbarrier.complete_tx`: completes bytes.
+    /// `mbarrier.complete_tx`: subtracts transferred bytes.
     Complete,
-    /// `mbarrier.test_wait`, and a `.try_wait` that has ended.
+    /// `mbarrier.test_wait`, or a `.try_wait` that has ended.
     Wait,
 }

@@ -1,8 +1,7 @@
-//! Observers, on which counters, hazard checks and timelines are built.
+//! Observers, the basis of counters, hazard checks and timelines.
 //!
-//! An [`Observer`] receives every executed instruction of an observed launch
-//! with its masks and addresses. Plain launches run a copy of the executor in
-//! which observation is compiled out.
+//! An [`Observer`] receives the executed instructions of an observed launch with their masks and
+//! addresses. Plain launches run a copy of the executor in which observation is compiled out.
 
 mod asynchronous;
 
@@ -19,8 +18,8 @@ pub use asynchronous::{Completion, Copy, Mbarrier, MbarrierOperation};
 /// An observer of the instructions of a launch.
 ///
 /// Each block has its own state of type [`Block`](Self::Block), which moves with the block when another
-/// host thread resumes it, so an observer needs no lock until a block ends. Accesses to the shared
-/// memory of another block of the cluster come with the state of the block that executes them.
+/// host thread resumes it, so an observer needs no lock until a block ends. An access to the shared
+/// memory of another block of the cluster is reported with the state of the block that executes it.
 pub trait Observer: Sync {
     /// State of the observer for a running block.
     type Block: Send + 'static;
@@ -31,28 +30,28 @@ pub trait Observer: Sync {
     /// Called after a warp of the block has executed an instruction.
     fn instruction(&self, state: &mut Self::Block, event: &Event<'_>);
 
-    /// Called before each warp of the block that can run has a turn. Until the last turn has ended, the
-    /// host thread runs no other block; a turn ends soon, whatever the warp waits for.
+    /// Called before a round, in which each runnable warp of the block has a turn. The host thread runs
+    /// no other block until the round ends, and every turn is short, even if its warp waits.
     fn round_begin(&self, state: &mut Self::Block) {
         let _ = state;
     }
 
-    /// Called after each of these warps has had its turn.
+    /// Called after a round.
     fn round_end(&self, state: &mut Self::Block) {
         let _ = state;
     }
 
-    /// Returns whether the observer has no use for an instruction; called once for each launch. An
-    /// ignored instruction that only computes or branches is reported only if it is the first that a
-    /// warp executes after a barrier of the block.
+    /// Returns whether the observer ignores an instruction; called once for each launch. An ignored
+    /// instruction that only computes or branches is reported only if it is the first that a warp
+    /// executes after a barrier of the block.
     fn ignores(&self, instruction: &InstructionInfo) -> bool {
         let _ = instruction;
         false
     }
 
-    /// Called after an asynchronous copy that the block issued has landed: its bytes are written and its
-    /// mbarrier is updated. The event is that of the issue, with a [`Detail::Copy`] of the lanes whose
-    /// copies land now. It does not count as an instruction.
+    /// Called after an asynchronous copy that the block issued is complete: its bytes are written and
+    /// its mbarrier is updated. The event is the one of the issue, with a [`Detail::Copy`] of the lanes
+    /// whose copies complete now. This event does not count as an instruction.
     fn landed(&self, state: &mut Self::Block, event: &Event<'_>) {
         let _ = (state, event);
     }
@@ -73,12 +72,14 @@ pub struct BlockInfo<'a> {
     pub block_size: [u32; 3],
     /// This block's index in the grid.
     pub block: [u32; 3],
-    /// [`block`](Self::block) as one number, x fastest.
+    /// Linear index of [`block`](Self::block), x fastest.
     pub linear: u64,
     /// Warps of a block.
     pub warps: u32,
-    /// Bytes of shared memory, static and dynamic.
+    /// Bytes of shared memory: static, dynamic, and reserved if the entry uses it.
     pub shared_bytes: u32,
+    /// Bytes of dynamic shared memory that the launch requested.
+    pub dynamic_shared: u32,
     /// Shape of the block's cluster in blocks; a launch without clusters has clusters of one block.
     pub cluster: [u32; 3],
     /// The cluster's index in the grid of clusters.
@@ -96,16 +97,16 @@ pub struct Event<'a> {
     pub index: u32,
     /// The instruction's text, line, source location and class.
     pub instruction: &'a InstructionInfo,
-    /// The block in the grid.
+    /// Index of the block in the grid.
     pub block: [u32; 3],
-    /// The warp within the block.
+    /// Index of the warp in the block.
     pub warp: u32,
     /// Lanes at this instruction.
     pub active: u32,
     /// Active lanes whose predicate held.
     pub executed: u32,
-    /// Number of the event among those of one execution, from 0: an access of several memories gives
-    /// several.
+    /// Index of the event among those of one execution, from 0: an access to several memories is
+    /// reported as several events.
     pub part: u32,
     /// Effect of the instruction, if it does more than compute.
     pub detail: Detail<'a>,
@@ -133,23 +134,23 @@ pub enum Detail<'a> {
 
 /// A memory access of a warp.
 ///
-/// An access to several state spaces, or to the shared memory of several blocks, gives one event for
-/// each.
+/// An access to several state spaces, or to the shared memory of several blocks, is reported as one
+/// event for each.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Memory<'a> {
-    /// The state space, generic addresses resolved.
+    /// The state space, with generic addresses resolved.
     pub space: Space,
-    /// Rank of the block whose shared memory it is; for other spaces, of the block that executes the
+    /// Rank of the block that owns the shared memory; for other spaces, of the block that executes the
     /// instruction.
     pub owner: u32,
-    /// Set if the instruction named a generic address.
+    /// Set if the instruction has a generic address.
     pub generic: bool,
     /// Kind of the access.
     pub kind: AccessKind,
     /// Bytes that each lane reads or writes.
     pub bytes: u32,
-    /// Elements of those bytes, 1 unless the access is a vector.
+    /// Number of elements in [`bytes`](Self::bytes): 1 unless the access is a vector.
     pub elements: u32,
     /// Lanes that access this space.
     pub lanes: u32,
@@ -162,11 +163,11 @@ pub struct Memory<'a> {
 /// Spacing of the addresses of a warp's lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spacing {
-    /// All lanes take part, and the bytes of each begin where those of the lane before end.
+    /// All lanes take part, and each lane's bytes begin where the previous lane's end.
     Next,
     /// All lanes take part, with the same address.
     Same,
-    /// Neither; if the executor says so, the addresses may still be the same.
+    /// Any other spacing, or one that the executor has not determined.
     Other,
 }
 
@@ -202,7 +203,7 @@ pub enum AccessKind {
 pub struct Branch {
     /// Lanes that go to the target.
     pub taken: u32,
-    /// Set if the active lanes went different ways.
+    /// Set if the active lanes diverged.
     pub diverged: bool,
 }
 
@@ -211,7 +212,7 @@ pub struct Branch {
 pub enum BarrierKind {
     /// `bar.sync`: waits for the block's other threads at the numbered barrier.
     Sync(u32),
-    /// `bar.arrive`: arrives and goes on.
+    /// `bar.arrive`: arrives without waiting.
     Arrive(u32),
     /// `bar.red`: waits and reduces a predicate.
     Reduce(u32),
@@ -230,11 +231,11 @@ pub struct Shuffle<'a> {
     pub sources: &'a [u8; 32],
     /// Lanes whose source is within their segment.
     pub in_range: u32,
-    /// The member mask that each lane gives.
+    /// The member mask of each lane.
     pub members: &'a [u32; 32],
 }
 
-/// The unit of a multiprocessor that an instruction needs.
+/// The functional unit of a multiprocessor that executes an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Class {
@@ -258,7 +259,7 @@ pub enum Class {
     Compare,
     /// Loads and stores of memory.
     Memory,
-    /// Asynchronous copies and what orders them.
+    /// Asynchronous copies, and the commits and waits of their groups.
     Copy,
     /// Atomics: `atom` and `red`.
     Atomic,
@@ -274,12 +275,12 @@ pub enum Class {
     Matrix,
     /// Reads of a texture.
     Texture,
-    /// Hints and others without effect on results.
+    /// Hints, and other instructions without effect on results.
     Other,
 }
 
-/// The object-safe form of [`Observer`]. The executor is compiled once with [`Off`](crate::exec::Off),
-/// and once with a probe that dispatches to this.
+/// Object-safe form of [`Observer`]. The executor is compiled once with [`Off`](crate::exec::Off), and
+/// once with a probe that dispatches to this trait.
 pub(crate) trait Erased: Sync {
     fn begin(&self, block: &BlockInfo<'_>) -> Box<dyn Any + Send>;
     fn round_begin(&self, state: &mut (dyn Any + Send));
@@ -330,7 +331,8 @@ impl<O: Observer> Erased for O {
     }
 }
 
-/// A counter of executed instructions, the simplest observer.
+/// A counter of executed instructions, the simplest observer, for
+/// [`Gpu::launch_observed`](crate::Gpu::launch_observed).
 #[derive(Debug, Default)]
 pub struct Counter {
     total: Mutex<Counts>,
@@ -341,11 +343,11 @@ pub struct Counter {
 pub struct Counts {
     /// Warp instructions for each instruction of the entry.
     pub executed: Vec<u64>,
-    /// Lanes with a true predicate, summed, for each instruction of the entry.
+    /// Lanes with a true predicate, summed over executions, for each instruction of the entry.
     pub lanes: Vec<u64>,
-    /// Branches whose lanes went different ways.
+    /// Branches whose lanes diverged.
     pub divergent_branches: u64,
-    /// Blocks that ran to their end.
+    /// Blocks that have ended.
     pub blocks: u64,
 }
 

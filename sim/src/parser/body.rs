@@ -117,7 +117,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// `.loc file line column [, function_name label [+n], inlined_at file line column]`
+    /// Parses `.loc file line column [, function_name label [+n], inlined_at file line column]`.
     fn location(&mut self) -> Result<SourceLocation<'s>> {
         self.position += 1;
         let (file, line, column) = self.place()?;
@@ -224,7 +224,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// `+4`, `+-4` or `-4` after a base.
+    /// Parses `+4`, `+-4` or `-4` after a base.
     fn displacement(&mut self) -> Result<Option<i64>> {
         match self.peek() {
             Some(Token::Punct(b'+')) => {

@@ -7,7 +7,6 @@ use super::{MAX_DEPTH, Parser, Result};
 use crate::lexer::Token;
 use crate::program::LANES;
 
-/// The predefined PTX constant: threads of a warp.
 const WARP_SZ: &str = "WARP_SZ";
 
 /// Maximum signs and parentheses that the lookahead skips before a number.
@@ -190,7 +189,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Parses what follows `(`: a type conversion with its operand, or an expression.
+    /// Parses the part after `(`: a type conversion with its operand, or an expression.
     fn bracketed(&mut self, depth: u32) -> Result<Integer> {
         let (signed, unsigned) = (self.eat_dot("s64"), self.eat_dot("u64"));
         if signed || unsigned {
@@ -288,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_that_give_nothing_say_why() {
+    fn invalid_constant_expressions_are_errors() {
         let zero = "division by zero in a constant expression";
         assert_eq!(value("5 / (1 - 1)"), format!("ptx line 1, column 3: {zero}"));
         assert_eq!(value("5 % 0"), format!("ptx line 1, column 3: {zero}"));

@@ -5,7 +5,7 @@ use crate::ast::{Ast, DebugSection};
 use crate::lexer::Token;
 
 impl<'s> Parser<'s> {
-    /// `.section .debug_str { label: .b8 …; }`
+    /// Parses a debug section, such as `.section .debug_str { label: .b8 …; }`.
     pub(super) fn section(&mut self, ast: &mut Ast<'s>) -> Result<()> {
         self.position += 1;
         match self.next() {
@@ -60,7 +60,7 @@ impl<'s> Parser<'s> {
                 Some(Token::Dot("b32")) => width = 4,
                 Some(Token::Dot("b64")) => width = 8,
                 Some(Token::Int(value)) => section.bytes.extend(&value.to_le_bytes()[..width]),
-                // The start of another section, taken as 0.
+                // The name of a section stands for its start, which is taken as 0.
                 Some(Token::Dot(_)) => section.bytes.extend(&[0; 8][..width]),
                 Some(Token::Name(_)) if self.peek() == Some(Token::Punct(b':')) => {}
                 Some(Token::Name(label)) => {

@@ -5,8 +5,8 @@ use crate::ast::{ClusterDirectives, Formal, Function, Prototype};
 use crate::lexer::{self, Failure, Token, shown};
 
 impl<'s> Parser<'s> {
-    /// Parses a `.entry` or `.func`. If it is broken, but its name and end are found, returns the name
-    /// with the failure.
+    /// Parses a `.entry` or `.func`. If the function is broken, but its name and end are found, returns
+    /// the name with the failure.
     pub(super) fn function(&mut self, linkage: &Linkage) -> Result<Function<'s>> {
         let start = self.offset();
         self.no_stray_before(start)?;
@@ -82,7 +82,6 @@ impl<'s> Parser<'s> {
         Ok(prototype)
     }
 
-    /// Skips the list of results before a function's name.
     fn skip_returns(&mut self) -> Result<()> {
         let start = self.position;
         if self.peek() != Some(Token::Punct(b'(')) {
@@ -103,11 +102,8 @@ impl<'s> Parser<'s> {
         self.formals().map(drop)
     }
 
-    /// Skips a broken function, and returns whether it has a body.
-    ///
-    /// # Errors
-    /// The given failure, if another function begins or the module ends before the end of this one is
-    /// found.
+    /// Skips a broken function, and returns whether it has a body. Returns the given failure if another
+    /// function begins, or the module ends, before the end of this one is found.
     fn skip_function(&mut self, failure: &Failure) -> Result<bool> {
         let (mut scopes, mut brackets) = (0_u32, 0_u32);
         let mut last = None;
@@ -121,7 +117,7 @@ impl<'s> Parser<'s> {
                 _ if scopes > 0 => {}
                 Token::Punct(b'(') => brackets += 1,
                 Token::Punct(b')') => brackets = brackets.saturating_sub(1),
-                // A `.pragma` of the head has a semicolon of its own.
+                // This semicolon may end a `.pragma` of the function's head, after its string.
                 Token::Punct(b';') if !matches!(last, Some(Token::Text(_))) => return Ok(false),
                 Token::Dot(name) if brackets == 0 && is_of_module(name) => break,
                 _ => {}
@@ -131,7 +127,7 @@ impl<'s> Parser<'s> {
         Err(failure.clone())
     }
 
-    /// Returns a failure for the first characters that form no token within the function that ends here.
+    /// Returns a failure if the function that ends here contains characters that form no token.
     fn stray_within(&mut self) -> Option<Failure> {
         let end = self.previous_end();
         let first = self.strays.next_if(|&stray| stray < end)?;
@@ -220,7 +216,7 @@ impl<'s> Parser<'s> {
     }
 }
 
-/// Returns whether a directive occurs outside functions only, and so ends the search in a head.
+/// Returns whether a directive occurs only outside functions. Such a directive ends a broken function.
 fn is_of_module(directive: &str) -> bool {
     matches!(
         directive,

@@ -14,10 +14,8 @@ use crate::effort::MAX_TEXT;
 use crate::lexer::{self, Failure, Token, Tokens};
 use crate::memory::Space;
 
-/// Parses a module. A broken function is recorded in its place, and skipped.
-///
-/// # Errors
-/// The first error outside functions, and an error in a function whose end is not found.
+/// Parses a module. A broken function is recorded in its place and skipped. An error outside functions,
+/// or in a function whose end is not found, fails the module.
 pub(crate) fn parse(source: &str) -> Result<Ast<'_>> {
     if source.len() > MAX_TEXT {
         return Err((0, format!("{} bytes of text, allowed are {MAX_TEXT}", source.len())));
@@ -41,7 +39,6 @@ struct Parser<'s> {
     strays: Peekable<vec::IntoIter<u32>>,
 }
 
-/// Linkage directives before `.entry`, `.func` or a variable.
 #[derive(Default)]
 struct Linkage {
     external: bool,
@@ -68,7 +65,6 @@ impl<'s> Parser<'s> {
         self.tokens.get(self.position).map_or(self.source.len() as u32, |(_, range)| range.start)
     }
 
-    /// Returns the byte offset past the end of the previous token.
     fn previous_end(&self) -> u32 {
         self.position.checked_sub(1).map_or(0, |index| self.tokens[index].1.end)
     }
@@ -250,7 +246,7 @@ impl<'s> Parser<'s> {
                 Some(Token::Dot(name)) if variable_space(name).is_some() => {
                     return self.variables(&linkage, &mut ast.variables);
                 }
-                _ => return self.expected("a directive of the module level"),
+                _ => return self.expected("a module-level directive"),
             }
         }
     }

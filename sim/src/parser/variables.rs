@@ -123,7 +123,6 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
-    /// Parses a constant to the bits that it has in a variable of type `ty`.
     fn constant_bits(&mut self, ty: Type) -> Result<u64> {
         if !self.is_at_constant() {
             return Ok(float_bits(self.float()?, ty));

@@ -29,7 +29,7 @@ pub enum Channel {
 }
 
 impl Channel {
-    /// Returns the bytes of a channel.
+    /// Returns the size of a channel in bytes.
     #[must_use]
     pub const fn bytes(self) -> u32 {
         match self {
@@ -46,7 +46,7 @@ impl Channel {
     }
 }
 
-/// Texels in device memory: planes of rows of texels.
+/// Texels in device memory, arranged in rows and planes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Texels {
     /// Address of the first texel.
@@ -55,13 +55,13 @@ pub struct Texels {
     pub channel: Channel,
     /// Channels of a texel: 1, 2 or 4.
     pub channels: u32,
-    /// Dimensions, from 1 to 3; a plane of a cube or of layers has one or two.
+    /// Number of dimensions: 1 to 3, or 1 to 2 of each plane if planes are layers or faces of a cube.
     pub dimensions: u32,
     /// Texels along each dimension, 1 along unused ones.
     pub extent: [u32; 3],
     /// The number of layers if planes are layers; a cube has six planes per layer.
     pub layers: Option<u32>,
-    /// Planes are the faces of cubes.
+    /// Set if planes are the faces of cubes.
     pub cube: bool,
     /// Bytes from one row to the next.
     pub row_bytes: u64,
@@ -70,7 +70,7 @@ pub struct Texels {
 }
 
 impl Texels {
-    /// Returns the bytes of a texel.
+    /// Returns the size of a texel in bytes.
     #[must_use]
     pub const fn texel_bytes(&self) -> u32 {
         self.channel.bytes() * self.channels
@@ -94,7 +94,7 @@ impl Texels {
     }
 }
 
-/// The handling of texture coordinates out of range.
+/// Handling of texture coordinates that are out of range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AddressMode {
     /// Repeats the texture; like [`Clamp`](Self::Clamp) if coordinates are not normalized.
@@ -107,29 +107,29 @@ pub enum AddressMode {
     Border,
 }
 
-/// The mode of reading a texture.
+/// Mode of reading a texture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampler {
-    /// The handling of coordinates out of range, along each dimension.
+    /// Handling of coordinates out of range, along each dimension.
     pub address: [AddressMode; 3],
-    /// Interpolates between texels.
+    /// Set to interpolate between texels.
     pub linear: bool,
-    /// Coordinates are from 0 to 1.
+    /// Set if coordinates are from 0 to 1, instead of in texels.
     pub normalized: bool,
-    /// Integers are converted to floats: from 0 or -1 to 1.
+    /// Set to convert integers of 8 and 16 bits to floats, from 0 or -1 to 1.
     pub as_floats: bool,
-    /// 8-bit channels other than the fourth are sRGB.
+    /// Set if 8-bit channels other than the fourth are sRGB.
     pub srgb: bool,
     /// The border colour for [`AddressMode::Border`].
     pub border: [f32; 4],
 }
 
-/// A texture of the device.
+/// A texture: texels and a sampler.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Texture {
     /// The texels of the texture.
     pub texels: Texels,
-    /// The mode of reading it.
+    /// The mode of reading the texels.
     pub sampler: Sampler,
 }
 
@@ -139,7 +139,6 @@ pub(crate) struct Objects {
     pub(crate) surfaces: HashMap<u64, Texels>,
 }
 
-/// Returns a new handle; handles are never reused.
 pub(crate) fn new_handle() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)

@@ -1,7 +1,7 @@
-//! Reads a texture at coordinates.
+//! Texture reads at coordinates.
 //!
-//! Interpolation weights have 8 fractional bits, as CUDA's manual says; each channel's sum is rounded
-//! once, to single precision.
+//! Interpolation weights have 8 fractional bits, as the CUDA manual specifies; each channel's sum is
+//! rounded once, to single precision.
 
 use super::{AddressMode, Channel, Sampler, Texels, Texture};
 use crate::lanes::matrix;
@@ -10,7 +10,7 @@ use crate::program::Element;
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Place {
     Texel([i32; 3]),
-    /// Coordinates of the sampler.
+    /// Coordinates, normalized or in texels as the sampler determines.
     At([f32; 3]),
 }
 
@@ -24,9 +24,6 @@ struct Axis {
 
 /// Returns the channels of a texture at a location, as the bits of floats or of integers. `read` returns
 /// the raw bits of a texel's channels.
-///
-/// # Errors
-/// Those of `read`.
 pub(crate) fn sample<E>(
     texture: &Texture,
     place: Place,
@@ -87,9 +84,6 @@ pub(crate) fn sample<E>(
 
 /// Returns one channel of the four texels of a bilinear interpolation, counter-clockwise from the lower
 /// left one.
-///
-/// # Errors
-/// Those of `read`.
 pub(crate) fn gather<E>(
     texture: &Texture,
     [x, y]: [f32; 2],
@@ -111,7 +105,7 @@ pub(crate) fn gather<E>(
     Ok(found)
 }
 
-/// Returns the sampler of a texture, which clamps at the edges of a cube's face.
+/// Returns the sampler, changed to clamp at the edges of a face if the texture is a cube.
 fn of_shape(texels: &Texels, sampler: &Sampler) -> Sampler {
     match texels.cube {
         true => Sampler { address: [AddressMode::Clamp; 3], ..*sampler },
@@ -131,7 +125,6 @@ fn border(sampler: &Sampler, floats: bool) -> [u32; 4] {
     sampler.border.map(|value| if floats { value.to_bits() } else { value as i32 as u32 })
 }
 
-/// Returns the texels and the weight for a coordinate along a dimension of `texels` texels.
 fn along(coordinate: f32, texels: u32, sampler: &Sampler, index: usize, linear: bool) -> Axis {
     // Above this, a single has no fractional bits to locate a point within a texel.
     const FAR: f64 = (1_u64 << 32) as f64;
@@ -165,7 +158,6 @@ fn along(coordinate: f32, texels: u32, sampler: &Sampler, index: usize, linear: 
     Axis { texels: [texel(first), texel(first + 1)], weight }
 }
 
-/// Converts a channel from its bits in memory to those that a read returns.
 fn channel(texels: &Texels, sampler: &Sampler, index: usize, bits: u32) -> u32 {
     if index >= texels.channels as usize {
         return 0;
@@ -228,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_texel_is_that_around_the_coordinate() {
+    fn nearest_sampling_reads_the_containing_texel() {
         let clamp = texture(AddressMode::Clamp, false, false);
         let found = [-5.0, 0.0, 0.99, 1.0, 3.99, 4.0, 1e30].map(|x| at(&clamp, x));
         assert_eq!(found, [10.0, 10.0, 10.0, 20.0, 40.0, 40.0, 40.0]);
@@ -261,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_become_floats_up_to_one() {
+    fn integers_are_normalized_to_floats() {
         let mut texture = texture(AddressMode::Clamp, false, false);
         texture.sampler.address = CLAMP;
         texture.sampler.as_floats = true;
