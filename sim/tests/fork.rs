@@ -1,8 +1,9 @@
 //! A simulated GPU in a child of a process that has already used one.
 #![cfg(unix)]
 
-#[path = "../../host/driver/tests/child/mod.rs"]
+#[path = "../../driver/tests/child/mod.rs"]
 mod child;
+#[path = "simulator/common/mod.rs"]
 mod common;
 
 use child::in_child;

@@ -1,7 +1,7 @@
-// Products of square matrices, whose size is a multiple of the tile's: what matrix_nvcc.ptx is compiled
-// from, by `nvcc -ptx -arch=compute_90`.
+// Products of square matrices whose size is a multiple of the tile size. `nvcc -ptx -arch=compute_90`
+// compiles this file to matrix_nvcc.ptx.
 
-// One element for each thread, by tiles in shared memory. A warp is a row of the tile, or two.
+// One element per thread, with tiles in shared memory. A warp is one row of a tile, or two.
 template <int TILE>
 __device__ void product(const float *a, const float *b, float *c, int n) {
     __shared__ float left[TILE][TILE];
@@ -28,7 +28,7 @@ extern "C" __global__ void product_16(const float *a, const float *b, float *c, 
     product<16>(a, b, c, n);
 }
 
-// Four by four elements for each of 256 threads, by tiles of 64 by 8.
+// 4 x 4 elements for each of 256 threads, with tiles of 64 x 8.
 extern "C" __global__ void product_blocked(const float *a, const float *b, float *c, int n) {
     __shared__ float left[8][64];
     __shared__ __align__(16) float right[8][64];

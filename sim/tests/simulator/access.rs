@@ -1,14 +1,12 @@
 //! Loads and stores with every lane access pattern that has a fast path, and with patterns that have
 //! none. Each must move the same data as lane-by-lane accesses.
 
-mod common;
-
-use common::{device, module, read_u32s, u32s};
+use crate::common::{device, module, read_u32s, u32s};
 use warpfold_sim::{Args, Error, FaultKind, Gpu, Launch, Module};
 
 const WORDS: usize = 256;
 
-/// A name, and the index of each lane's access, in units of the access.
+/// A name, and the index of each lane's access, in units of the access size.
 type Pattern = (&'static str, fn(u32) -> u32);
 
 const PATTERNS: [Pattern; 12] = [
@@ -27,8 +25,8 @@ const PATTERNS: [Pattern; 12] = [
 ];
 
 /// Returns a kernel of one warp whose lanes with a set bit in `mask` load from or store to `data` at
-/// their index in `places`, in units of the access. Loaded words go to `out`, `count` words per lane;
-/// stored words are the lane's number times 4, plus the word's.
+/// their index in `places`, in units of the access. Loaded words go to `out`, `count` words per lane. A
+/// stored word is 4 times the lane's index plus the word's index.
 fn kernel(space: &str, load: bool, (ty, count): (&str, usize), in_base: bool) -> Module {
     let wide = ty.ends_with("64");
     let bytes = count * if wide { 8 } else { 4 };
@@ -80,7 +78,7 @@ fn kernel(space: &str, load: bool, (ty, count): (&str, usize), in_base: bool) ->
             ld.param.u32 %r0, [mask]; ld.param.u64 %rl2, [out];
             mov.u32 %r1, %tid.x;
             shl.b32 %r2, %r1, 2;
-            // Shared memory holds what the global one does, before and behind.
+            // Shared memory has the same contents as global memory, before the access and after it.
             mad.wide.u32 %rl5, %r1, 32, %rl0;
             {copy_in}
             mad.wide.u32 %rl3, %r1, 4, %rl1;
@@ -136,7 +134,7 @@ fn each(mut test: impl FnMut(&str, (&str, usize), &[u32], u32)) {
 }
 
 #[test]
-fn loads_move_what_each_lane_asks_for() {
+fn loads_return_each_lanes_words() {
     each(|space, (ty, count), places, mask| {
         let words = count * if ty.ends_with("64") { 2 } else { 1 };
         for in_base in [false, true] {
@@ -151,13 +149,13 @@ fn loads_move_what_each_lane_asks_for() {
 }
 
 #[test]
-fn stores_move_what_each_lane_gives() {
+fn stores_write_each_lanes_words() {
     each(|space, (ty, count), places, mask| {
         let wide = ty.ends_with("64");
         let words = count * if wide { 2 } else { 1 };
         let (data, _) = run(&kernel(space, false, (ty, count), false), places, mask, words);
         let mut expected: Vec<u32> = (0..WORDS as u32).map(|word| 1000 + word).collect();
-        // If lanes store to the same word, the last lane's value stays.
+        // If lanes store to the same word, the last lane's value remains.
         for lane in (0..32).filter(|lane| mask >> lane & 1 == 1) {
             for word in 0..words {
                 let value = 4 * lane + if wide { word / 2 * 2 } else { word };
@@ -169,7 +167,7 @@ fn stores_move_what_each_lane_gives() {
 }
 
 #[test]
-fn a_lane_that_errs_is_named_wherever_the_others_are() {
+fn faulting_lane_is_named_in_every_access_pattern() {
     let gpu = Gpu::new(device());
     let out = u32s(&gpu, &[0; 128]);
     for load in [true, false] {

@@ -1,8 +1,6 @@
 //! Broken entries among valid ones: each is refused by name, with its line, and the others run.
 
-mod common;
-
-use common::{device, read_u32s, u32s};
+use crate::common::{device, read_u32s, u32s};
 use warpfold_sim::{Args, Error, Gpu, Launch, Module};
 
 const HEAD: &str = ".version 7.8\n.target sm_80\n.address_size 64\n";
@@ -55,17 +53,20 @@ fn a_broken_body_breaks_its_entry_alone() {
         ("\nmov.u32 %r1 5;", "line 6, column 13: expected `,` or `;`, found `5`"),
         ("\n.tex .u64 t;", "line 6, column 1: expected a statement, found `.tex`"),
         ("\n{ { ) } }", "line 6, column 5: expected an instruction, found `)`"),
-        ("\nmov.u32 %r1, 5 #;", "line 6, column 16: `#; ret; }` is no token of ptx"),
-        ("# one\nret # two", "line 5, column 22: `# one` is no token of ptx"),
-        ("ret; é", "line 5, column 27: `é ret; }` is no token of ptx"),
+        ("\nmov.u32 %r1, 5 #;", "line 6, column 16: `#; ret; }` is not a PTX token"),
+        ("# one\nret # two", "line 5, column 22: `# one` is not a PTX token"),
+        ("ret; é", "line 5, column 27: `é ret; }` is not a PTX token"),
         (
             "\nmov.u32 %r1, ; // }\n/* } */ .pragma \"}\";",
             "line 6, column 14: expected an operand, found `;`",
         ),
         ("L: L: ", "line 5, column 25: `L` is declared twice"),
         ("\nbra NOWHERE;", "line 6, column 1: `NOWHERE` is not declared"),
-        (".global .u32 x;", "line 5, column 35: variable `x` in global memory within a function"),
-        ("call nobody;", "line 5, column 22: call of `nobody`, which is no function of the module"),
+        (
+            ".global .u32 x;",
+            "line 5, column 35: variable `x` in global memory cannot be declared within a function",
+        ),
+        ("call nobody;", "line 5, column 22: call of `nobody`, which is not a function of the module"),
     ] {
         assert_broken(&format!(".visible .entry k() {{{body} ret; }}"), expected);
     }
@@ -89,7 +90,7 @@ fn a_broken_head_breaks_its_entry_alone() {
         (".entry k(.param .b8 p[32765]) { ret; }", {
             "line 5, column 23: a parameter size is 32765, allowed is at most 32764"
         }),
-        (".entry # k() { ret; }", "line 5, column 8: `# k() { ret;` is no token of ptx"),
+        (".entry # k() { ret; }", "line 5, column 8: `# k() { ret;` is not a PTX token"),
     ] {
         assert_broken(text, expected);
     }
@@ -122,7 +123,7 @@ fn an_entry_that_calls_a_broken_function_is_broken_by_it() {
 }
 
 #[test]
-fn long_names_leave_the_reason_to_be_read() {
+fn long_names_do_not_hide_the_reason() {
     let [entry, function] = ["k", "f"].map(|letter| letter.repeat(500));
     let module =
         between(&format!(".func {function}() {{ frob; }}\n.entry {entry}() {{ call {function}; }}"));
@@ -134,7 +135,7 @@ fn long_names_leave_the_reason_to_be_read() {
 }
 
 #[test]
-fn functions_that_nobody_calls_break_no_entry() {
+fn uncalled_broken_functions_break_no_entry() {
     let module = between(".func g() { mov.u32 1 2; ret; }\n.extern .func h(.param .texref t);");
     let broken: Vec<_> = module.broken().map(|broken| (broken.name(), broken.is_entry())).collect();
     assert_eq!(broken, [("g", false), ("h", false)]);
@@ -144,7 +145,7 @@ fn functions_that_nobody_calls_break_no_entry() {
 }
 
 #[test]
-fn several_are_each_refused_for_their_own_reason() {
+fn each_broken_entry_has_its_own_reason() {
     let module = between(
         ".entry a() { frob; ret; }\n.entry b() { mov 1 2; ret; }\n.func f() { frob; ret; }\n\
          .entry c() { call f; ret; }",
@@ -159,21 +160,21 @@ fn several_are_each_refused_for_their_own_reason() {
 }
 
 #[test]
-fn what_is_broken_outside_of_functions_refuses_the_text() {
+fn errors_outside_functions_refuse_the_text() {
     for (text, expected) in [
         (".global .texref t;", "line 5, column 9: expected a type, found `.texref`"),
         (
             ".extern .global .u32 x;",
-            "line 5, column 22: variable `x` is external; only shared arrays may be",
+            "line 5, column 22: variable `x` is external; only shared arrays may be external",
         ),
-        (".alias f, g;", "line 5, column 1: expected a directive of the module level, found `.alias`"),
-        ("# .entry k() { ret; }", "line 5, column 1: `# .entry k()` is no token of ptx"),
-        (".visible # .entry k() { ret; }", "line 5, column 10: `# .entry k()` is no token of ptx"),
-        (".entry k() { ret; } é", "line 5, column 21: `é` is no token of ptx"),
+        (".alias f, g;", "line 5, column 1: expected a module-level directive, found `.alias`"),
+        ("# .entry k() { ret; }", "line 5, column 1: `# .entry k()` is not a PTX token"),
+        (".visible # .entry k() { ret; }", "line 5, column 10: `# .entry k()` is not a PTX token"),
+        (".entry k() { ret; } é", "line 5, column 21: `é` is not a PTX token"),
         (".entry k() { ret; /* }", "line 5, column 19: comment without end"),
         (".entry k() { ret; } ret; }", "line 5, column 21: expected a directive, found `ret`"),
         (".entry k() { { ret; }", "line 6, column 17: expected a state space, found `last`"),
-        (".entry k() { frob #", "line 5, column 19: `#` is no token of ptx"),
+        (".entry k() { frob #", "line 5, column 19: `#` is not a PTX token"),
         (".entry k(.param .u64 x", "line 6, column 1: expected `,`, found `.visible`"),
         (".entry k() .global .u32 x;", {
             "line 5, column 12: expected a performance directive or the body, found `.global`"

@@ -1,11 +1,9 @@
 //! Calls that are not inlined: indirect, guarded and recursive.
 
-mod common;
-
-use common::{device, module, read_u32s, u32s};
+use crate::common::{device, module, read_u32s, u32s};
 use warpfold_sim::{Args, Config, Error, Gpu, Launch, Module};
 
-const NVCC: &str = include_str!("ptx/calls_nvcc.ptx");
+const NVCC: &str = include_str!("../ptx/calls_nvcc.ptx");
 
 const FUNCTIONS: &str = "
 .func (.param .b32 r) twice(.param .b32 a)
@@ -24,7 +22,7 @@ OUT: st.param.b32 [r], %r2; ret; }
 .const .align 8 .u64 constants[2] = {square, generic(twice)};
 ";
 
-/// Runs a body on the lanes of warps and returns `%r1`; `%r0` is the thread index.
+/// Runs a body on a block of `threads` threads and returns their `%r1`; `%r0` is the thread index.
 fn attempt(config: Config, body: &str, threads: u32) -> Result<Vec<u32>, Error> {
     let module = module(&text(body));
     let gpu = Gpu::new(config);
@@ -61,7 +59,7 @@ fn each(threads: u32, of: impl Fn(u32) -> u32) -> Vec<u32> {
 const PROTOTYPE: &str = "P: .callprototype (.param .b32 _) _ (.param .b32 _);";
 
 #[test]
-fn an_address_calls_the_function_that_it_is_of() {
+fn indirect_call_reaches_the_addressed_function() {
     let call = "st.param.b32 [x], %r0; call (y), %rd2, (x), P; ld.param.b32 %r1, [y];";
     let body = format!("mov.u64 %rd2, square; {PROTOTYPE} {call}");
     assert_eq!(words(&body, 64), each(64, |i| i * i));
@@ -79,7 +77,7 @@ fn an_address_calls_the_function_that_it_is_of() {
 }
 
 #[test]
-fn a_list_says_which_functions_an_address_may_mean() {
+fn call_targets_limit_an_indirect_call() {
     let call = |list: &str| {
         format!("st.param.b32 [x], %r0; call (y), %rd2, (x), {list}; ld.param.b32 %r1, [y];")
     };
@@ -90,7 +88,7 @@ fn a_list_says_which_functions_an_address_may_mean() {
 }
 
 #[test]
-fn the_caller_keeps_its_registers_and_lanes_come_together_again() {
+fn registers_survive_calls_and_lanes_reconverge() {
     let body = format!(
         "{PROTOTYPE} mov.b32 %r2, 0; mov.b32 %r1, 0; add.u32 %r5, %r0, 100; mul.wide.u32 %rd5, %r0, 1000;
          setp.lt.u32 %p1, %r0, 9;
@@ -152,7 +150,7 @@ fn each_activation_has_variables_of_its_own() {
 }
 
 #[test]
-fn lanes_may_return_early_exit_and_meet_within_a_function() {
+fn lanes_return_exit_and_reconverge_in_a_function() {
     // Half of the lanes return from within a loop, three exit, the others wait at a warp barrier.
     let text = text(
         "st.param.b32 [x], %r0; setp.ne.u32 %p0, %r0, 99; @%p0 call (y), odd, (x);
@@ -179,13 +177,13 @@ fn lanes_may_return_early_exit_and_meet_within_a_function() {
 }
 
 #[test]
-fn lanes_that_have_returned_do_not_go_on() {
+fn returned_lanes_do_not_rejoin_the_function() {
     let text = text("st.param.b32 [x], %r0; @%p3 call (y), some, (x); ld.param.b32 %r1, [y];").replacen(
         "@%p3 call",
         "setp.ne.u32 %p3, %r0, 99; @%p3 call",
         1,
     );
-    // The branch's paths reconverge after it, for the lanes that have not returned.
+    // After the branch, its paths reconverge for the lanes that have not returned.
     let function = ".func (.param .b32 r) some(.param .b32 a) {
          .reg .pred %p<3>; .reg .b32 %r<8>; ld.param.b32 %r0, [a]; st.param.b32 [r], 1;
          setp.lt.u32 %p0, %r0, 8; setp.lt.u32 %p1, %r0, 3; @%p0 bra LOW; mov.b32 %r1, 5; bra MEET;
@@ -205,7 +203,7 @@ fn lanes_that_have_returned_do_not_go_on() {
 }
 
 #[test]
-fn printf_of_an_activation_says_what_that_has() {
+fn printf_in_a_recursive_function_prints_its_own_values() {
     let text = text("st.param.b32 [x], 3; call (y), say, (x); call (y), say, (x);");
     let function = ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);
          .global .align 1 .b8 format[6] = {37, 100, 32, 0, 0, 0};
@@ -226,30 +224,30 @@ fn printf_of_an_activation_says_what_that_has() {
 }
 
 #[test]
-fn calls_that_go_too_deep_end_with_the_line() {
+fn call_depth_fault_names_the_line() {
     let module = module(NVCC);
     let gpu = Gpu::new(limited());
     let data = u32s(&gpu, &[0; 4]);
     let error = gpu.launch(&module, "endless", &Launch::linear(1, 4), &Args::new().ptr(data));
     let said = error.expect_err("it never ends").to_string();
     let line = NVCC.lines().position(|line| line.trim() == "_Z7foreveri,").expect("the call");
-    let call = "`call.uni (retval0), _Z7foreveri, ( param0 )`: call of `_Z7foreveri` in 1024 calls";
+    let call = "`call.uni (retval0), _Z7foreveri, ( param0 )`: call of `_Z7foreveri` within 1024 calls";
     assert!(said.contains(&format!("thread (0, 0, 0), ptx line {line}, {call}")), "{said}");
     assert!(said.ends_with("allowed are 1024 calls and 524288 bytes"), "{said}");
 }
 
 #[test]
-fn an_address_of_no_fitting_function_is_an_error() {
+fn indirect_call_of_an_invalid_target_is_an_error() {
     let call = "st.param.b32 [x], %r0; call (y), %rd2, (x), P; ld.param.b32 %r1, [y];";
     let said = |set: &str| {
         let body = format!("{PROTOTYPE} {set} {call}");
         attempt(limited(), &body, 4).expect_err("no function").to_string()
     };
     let null = said("mov.u64 %rd2, 0;");
-    let expected = "thread (0, 0, 0), ptx line 24, `call (y), %rd2, (x), P`: call of 0x0, which is none of the functions \
-                    that the call may mean; allowed are `twice`, `square`";
+    let expected = "thread (0, 0, 0), ptx line 24, `call (y), %rd2, (x), P`: call of address 0x0, which \
+                    is not a possible target of the call; allowed are `twice`, `square`";
     assert!(null.ends_with(expected), "{null}");
-    // A function with another signature is not a candidate.
+    // A function with another signature is not a possible target of the call.
     let other = said(
         "setp.lt.u32 %p0, %r0, 2; mov.u64 %rd2, twice; mov.u64 %rd3, wide; selp.b64 %rd2, %rd2, %rd3, %p0;",
     );
@@ -260,21 +258,24 @@ fn an_address_of_no_fitting_function_is_an_error() {
 }
 
 #[test]
-fn what_a_call_gives_must_fit() {
+fn mismatched_calls_are_refused() {
     let refused = |body: &str| Module::parse(&text(body)).expect_err("no such call").message;
     let two = refused(&format!("{PROTOTYPE} call (y), %rd2, (x, x), P;"));
-    assert_eq!(two, "`P` has 1 results and 1 parameters");
+    assert_eq!(two, "the call does not match `P`, which has 1 results and 1 parameters");
     assert_eq!(refused("call (y), %rd2, (x), Q;"), "`Q` is neither a prototype nor a list of functions");
     assert_eq!(
         refused("L: .calltargets twice, nobody; call (y), %rd2, (x), L;"),
-        "`nobody` is no function with a body"
+        "`nobody` is not a function with a body"
     );
-    assert_eq!(refused("@%p0 call (y), twice, (x, x);"), "call of `twice` with 2 values for 1");
+    assert_eq!(
+        refused("@%p0 call (y), twice, (x, x);"),
+        "call of `twice` with 2 values where it declares 1"
+    );
     assert_eq!(refused("mov.u32 %r1, twice;"), "the address of function `twice` needs 64 bits");
 }
 
 #[test]
-fn texts_that_were_linked_say_some_things_twice() {
+fn linked_texts_may_repeat_declarations() {
     let text = ".version 8.0\n.target sm_90\n.address_size 64
         .extern .global .align 4 .u32 later;
         .weak .global .align 4 .u32 twice = 5;

@@ -1,12 +1,10 @@
 //! Kernels that call `cudaGraphSetConditional`.
 
-mod common;
-
-use common::{device, module};
+use crate::common::{device, module};
 use warpfold_sim::{Args, Config, Error, FaultKind, Gpu, Launch, Module};
 
-/// Returns kernels as nvcc writes them: one whose sixth thread sets a handle's value, and one that sets
-/// it at the end of a recursion, which adds one per call.
+/// Returns kernels as nvcc writes them: the sixth thread of one sets a handle's value; the other sets
+/// the value at the end of a recursion, which adds one per call.
 fn kernels() -> Module {
     let call = "{ .param .b64 param0; st.param.b64 [param0+0], %rd0;
          .param .b32 param1; st.param.b32 [param1+0], %r0;
@@ -38,7 +36,7 @@ fn kernels() -> Module {
 }
 
 #[test]
-fn kernels_give_handles_values() {
+fn kernels_set_conditional_handles() {
     let gpu = Gpu::new(Config { threads: Some(1), ..device() });
     let module = kernels();
     let run = |entry, handle, value: u32| {
@@ -51,7 +49,7 @@ fn kernels_give_handles_values() {
         [0x1234_5678_9abc, 16, 17].map(|handle| gpu.condition(handle)),
         [Some(40), Some(1), None]
     );
-    // Another activation keeps its values elsewhere.
+    // A recursive function addresses its parameters relative to its stack frame.
     run("recursive", 16, 0).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(gpu.condition(16), Some(3));
 

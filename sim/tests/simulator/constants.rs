@@ -1,8 +1,6 @@
 //! Integer constants wherever PTX allows one: as a number, as `WARP_SZ`, or as an expression.
 
-mod common;
-
-use common::{device, module, read_u32s, u32s};
+use crate::common::{device, module, read_u32s, u32s};
 use warpfold_sim::{Args, Gpu, Launch, Module};
 
 const HEAD: &str = ".version 7.8\n.target sm_80\n.address_size 64\n";

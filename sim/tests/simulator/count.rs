@@ -1,14 +1,12 @@
 //! Profiler counters of kernels whose traffic is known.
 
-mod common;
-
-use common::{device, module, u32s};
+use crate::common::{device, module, u32s};
 use warpfold_sim::{Args, Config, Counter, Gpu, Launch, Profile, Profiler, SharedAccess};
 
-const SEQUENTIAL: &str = include_str!("ptx/sequential_llvm.ptx");
-const GRID: &str = include_str!("ptx/grid.ptx");
+const SEQUENTIAL: &str = include_str!("../ptx/sequential_llvm.ptx");
+const GRID: &str = include_str!("../ptx/grid.ptx");
 
-/// Returns the profile of a body on some blocks. `%r0` is the thread index, `%rd0` a buffer of 4 KiB.
+/// Returns the profile of a launch of `body`. `%r0` is the thread index, `%rd0` a buffer of 4 KiB.
 fn profile(body: &str, blocks: u32, threads: u32) -> Profile {
     let text = format!(
         ".version 7.8 .target sm_80 .entry k(.param .u64 pointer) {{ .reg .pred %p<4>; .reg .b32 %r<8>; \
@@ -54,7 +52,7 @@ fn totals_are_those_of_the_launch() {
 }
 
 #[test]
-fn a_profile_is_the_same_however_many_host_threads_there_are() {
+fn profile_is_independent_of_host_threads() {
     let module = module(SEQUENTIAL);
     let run = |threads, launches| {
         let gpu = Gpu::new(Config { threads: Some(threads), ..device() });
@@ -77,7 +75,7 @@ fn a_profile_is_the_same_however_many_host_threads_there_are() {
 }
 
 #[test]
-fn predicated_off_lanes_are_off() {
+fn predicated_off_lanes_are_not_counted() {
     let profile = profile(
         "setp.lt.u32 %p0, %r0, 4; @%p0 add.u32 %r1, %r0, 1; @!%p0 bra L; mov.u32 %r2, 0; L: ret;",
         1,
@@ -91,7 +89,7 @@ fn predicated_off_lanes_are_off() {
 }
 
 #[test]
-fn an_access_of_no_lane_is_no_request() {
+fn access_without_lanes_is_not_a_request() {
     let total = profile(
         "setp.gt.u32 %p0, %r0, 99; @%p0 st.shared.u32 [sh], 1; @%p0 ld.global.u32 %r1, [%rd0];
          @%p0 red.global.add.u32 [%rd0], 1; ret;",
@@ -118,7 +116,7 @@ fn bank_conflicts_are_counted_for_each_kind_and_width() {
 }
 
 #[test]
-fn atomics_say_how_many_wait_for_one_address() {
+fn atomic_passes_are_counted_per_address() {
     let profile = profile(
         "and.b32 %r1, %r0, 7; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd1, %rd1, %rd0;
          red.global.add.u32 [%rd1], 1; atom.global.add.u32 %r2, [%rd0], 1; ret;",
@@ -140,7 +138,7 @@ fn loads_are_under_way_until_one_of_their_results_is_named() {
 }
 
 #[test]
-fn preempted_blocks_go_on_counting_where_they_stopped() {
+fn preempted_blocks_keep_their_profile() {
     let gpu = Gpu::new(Config { quantum: 3, ..device() });
     let (count, data) = (u32s(&gpu, &[0]), u32s(&gpu, &[0; 160]));
     let profiler = Profiler::new();
@@ -166,7 +164,7 @@ fn the_timeline_shows_block_0_warp_by_warp() {
 }
 
 #[test]
-fn matrices_move_a_row_of_16_bytes_at_a_time() {
+fn ldmatrix_rows_count_as_16_byte_accesses() {
     let fill = "mov.u32 %r1, sh; mad.lo.u32 %r2, %r0, 16, %r1; st.shared.v4.u32 [%r2], {%r0, %r0, %r0, %r0}; bar.sync 0;";
     let of = |text: &str| {
         let profile = profile(&format!("{fill} {text}"), 1, 32);

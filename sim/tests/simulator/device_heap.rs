@@ -1,8 +1,6 @@
 //! `malloc` and `free` in kernels.
 
-mod common;
-
-use common::{device, module, u64s};
+use crate::common::{device, module, u64s};
 use warpfold_sim::{Args, Config, Error, Gpu, Launch};
 
 /// Runs a body on some threads and returns 64 words of 64 bits; `%rd1` is the address of the thread's
@@ -33,8 +31,8 @@ const MALLOC: &str = "st.param.b64 [x], 24; call (y), malloc, (x); ld.param.b64 
 const FREE: &str = "st.param.b64 [x], %rd2; call free, (x);";
 
 #[test]
-fn each_thread_has_memory_of_its_own_that_others_read_and_free() {
-    // Thread i reads and frees the memory that thread 63 - i has written; repeated in later launches.
+fn threads_read_and_free_each_others_blocks() {
+    // Thread i reads and frees the memory that thread 63 - i has written. Later launches repeat this.
     let gpu = gpu();
     let body = format!(
         "{MALLOC} cvt.u64.u32 %rd3, %r0; st.u64 [%rd2+16], %rd3; st.global.u64 [%rd1], %rd2; bar.sync 0;
@@ -62,13 +60,13 @@ fn memory_stays_until_it_is_freed() {
 }
 
 #[test]
-fn only_what_was_allocated_is_freed_and_once() {
+fn double_and_invalid_frees_are_faults() {
     let said = |body: &str| attempt(&gpu(), body, 3).expect_err("a fault").to_string();
     let twice = said(&format!("{MALLOC} {FREE} call free, (x);"));
     assert!(twice.contains("thread (0, 0, 0), ptx line 9, `call free, (x)`: free of 0x"), "{twice}");
     let inside = said(&format!("{MALLOC} add.u64 %rd2, %rd2, 8; {FREE}"));
     assert!(
-        inside.ends_with("at which no memory is that a kernel has allocated and not yet freed"),
+        inside.ends_with("which is not memory that a kernel has allocated and not yet freed"),
         "{inside}"
     );
     assert!(attempt(&gpu(), "st.param.b64 [x], 0; call free, (x);", 3).is_ok());

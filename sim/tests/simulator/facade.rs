@@ -1,9 +1,9 @@
-//! Kernels as one object: arguments, buffers, checks, orders, and tests declared by a macro.
+//! The `Sim` interface: arguments, buffers, checks, seeds, and tests declared by a macro.
 
 use warpfold_sim::{Config, Error, HazardKind, Sim, SimError, kernel_tests};
 
-/// Returns a kernel: `%r0` is the thread's index in the grid, `%rd0` the first parameter, `%rd1` the
-/// address of the thread's word there.
+/// Returns a kernel: `%r0` is the thread's index in the grid, `%rd0` the first parameter, a buffer of
+/// words, and `%rd1` the address of the thread's word in it.
 fn kernel(name: &str, parameters: &str, body: &str) -> String {
     format!(
         ".visible .entry {name}(.param .u64 data{parameters}) {{ .reg .pred %p; .reg .b32 %r<9>;
@@ -56,7 +56,7 @@ fn sim() -> Sim {
 }
 
 #[test]
-fn arrays_go_there_and_back() {
+fn arrays_are_copied_in_and_out() {
     let sim = sim();
     let (mut values, others) = ([1_u32, 2, 3, 4], vec![10_u32, 20, 30]);
     let ran =
@@ -73,7 +73,7 @@ fn arrays_go_there_and_back() {
     let said =
         sim.kernel("add").block(4).arg(&sum).arg(&other).arg(4_u64).run().unwrap_err().to_string();
     assert!(
-        said.starts_with("kernel `mine::add`") && said.contains("behind the end of `sum`, 12 "),
+        said.starts_with("kernel `mine::add`") && said.contains("past the end of `sum`, 12 "),
         "{said}"
     );
 }
@@ -85,10 +85,10 @@ fn wrong_calls_are_refused() {
         |result: Result<_, SimError>| result.map(|_: warpfold_sim::Ran| ()).unwrap_err().to_string();
     assert_eq!(
         says(sim.kernel("add").arg(&[0_u32]).run()),
-        "`mine::add` takes 3 arguments, and 1 are given; a slice takes two"
+        "`mine::add` takes 3 arguments, but 1 are given; a slice counts as two"
     );
     let said = says(sim.kernel("count").arg(5_u32).run());
-    assert_eq!(said, "argument 0 of `count` has 8 bytes; a number of 4 is given");
+    assert_eq!(said, "argument 0 of `count` has 8 bytes, but a number of 4 bytes is given");
     let said = says(sim.kernel("nothing").run());
     assert_eq!(
         said,
@@ -102,7 +102,7 @@ fn wrong_calls_are_refused() {
 }
 
 #[test]
-fn checks_find_what_is_wrong_once() {
+fn each_run_reports_a_race_once() {
     let sim = sim();
     let mut word = [0_u32];
     sim.kernel("same").block(2).arg(&mut word).run().unwrap();
@@ -119,7 +119,7 @@ fn checks_find_what_is_wrong_once() {
 }
 
 #[test]
-fn results_that_nothing_wrote_are_found_where_all_is_checked() {
+fn unwritten_results_are_findings_if_all_launches_are_checked() {
     let sim = sim().checked();
     let output = sim.output::<u32>(2).unwrap();
     output.write(&[7]).unwrap();
@@ -132,7 +132,7 @@ fn results_that_nothing_wrote_are_found_where_all_is_checked() {
 }
 
 #[test]
-fn results_that_depend_on_the_order_of_threads_are_told() {
+fn thread_order_dependence_is_reported() {
     let sim = sim();
     let mut values: Vec<u32> = (1..=32).collect();
     sim.kernel("warp_synchronous").block(32).arg(&mut values).run().unwrap();
@@ -155,9 +155,9 @@ fn results_that_depend_on_the_order_of_threads_are_told() {
     assert!(found.iter().all(|found| found.kind == HazardKind::LockStep), "{found:?}");
 }
 
-/// Module variables keep the values of one run, regardless of the seeds.
+/// Variables of the module change once per `run`, regardless of the number of seeds.
 #[test]
-fn seeds_change_no_variable_and_no_buffer() {
+fn seeded_runs_change_variables_once() {
     let sim = sim();
     let mut last = [0_u32];
     for round in 0..3 {
@@ -169,21 +169,21 @@ fn seeds_change_no_variable_and_no_buffer() {
 kernel_tests! {
     ptx: text();
 
-    fn a_test_of_a_kernel(sim) {
+    fn kernel_test_passes(sim) {
         let (mut values, others) = ([1_u32, 2], [3_u32, 4]);
         sim.kernel("add").block(2).arg(&mut values).slice(&others).run()?;
         assert_eq!(values, [4, 6]);
     }
 
     #[should_panic(expected = "the kernel is wrong")]
-    fn a_test_of_one_that_only_lock_step_makes_right(sim) {
+    fn kernel_test_fails_outside_lockstep(sim) {
         let mut values: Vec<u32> = (1..=32).collect();
         sim.kernel("warp_synchronous").block(32).arg(&mut values).run()?;
         assert_eq!(values[0], 32 * 33 / 2, "the kernel is wrong");
     }
 
     #[should_panic(expected = "write-write race")]
-    fn a_test_of_one_with_a_race(sim) {
+    fn kernel_test_fails_on_a_race(sim) {
         sim.kernel("same").block(2).arg(&mut [0_u32]).run()?;
     }
 }

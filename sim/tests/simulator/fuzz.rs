@@ -1,21 +1,19 @@
 //! Damaged PTX gives an error or a result, never a panic and never a hang.
 
-mod common;
-
-use common::u32s;
+use crate::common::u32s;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use warpfold_sim::{Args, Config, Entry, Gpu, Launch, Module};
 
 const FIXTURES: [&str; 8] = [
-    include_str!("ptx/sequential_llvm.ptx"),
-    include_str!("ptx/reduce_nvcc.ptx"),
-    include_str!("ptx/grid.ptx"),
-    include_str!("ptx/flow.ptx"),
-    include_str!("ptx/instructions.ptx"),
-    include_str!("ptx/hopper.ptx"),
-    include_str!("ptx/hopper_nvcc.ptx"),
-    include_str!("ptx/calls_nvcc.ptx"),
+    include_str!("../ptx/sequential_llvm.ptx"),
+    include_str!("../ptx/reduce_nvcc.ptx"),
+    include_str!("../ptx/grid.ptx"),
+    include_str!("../ptx/flow.ptx"),
+    include_str!("../ptx/instructions.ptx"),
+    include_str!("../ptx/hopper.ptx"),
+    include_str!("../ptx/hopper_nvcc.ptx"),
+    include_str!("../ptx/calls_nvcc.ptx"),
 ];
 
 /// A change to the text in units of tokens or bytes.
@@ -101,7 +99,7 @@ fn run_all(text: &str) {
         assert!(message.ends_with(&broken.error().to_string()) && !message.contains('\n'), "{message}");
     }
     for entry in module.entries() {
-        // Grids that fit the clusters of most entries, and a shape that few entries require.
+        // Grids that fit the clusters of most entries, and a cluster shape that few entries require.
         let required = entry.required_cluster().map_or(2, |[x, ..]| x.clamp(1, 8));
         let plain = |block| Launch::new([required, 1, 1], block).with_dynamic_shared(256);
         for launch in [plain([33, 1, 1]), plain([4, 4, 4]), plain([40, 1, 1]).with_cluster([2, 1, 1])] {

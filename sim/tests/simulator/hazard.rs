@@ -1,12 +1,10 @@
-//! Hazard checks: races, and what orders two accesses.
+//! Hazard checks: races, and the operations that order two accesses.
 
-mod common;
-
-use common::{device, module, u32s};
+use crate::common::{device, module, u32s};
 use warpfold_sim::{Args, Config, Finding, Gpu, HazardKind, Hazards, Launch};
 
-/// Returns the findings of a body on blocks of some threads. `%r0` is the thread index, `%r1` its
-/// element's shared address, `%r9` the block index, `%rd0` a buffer of 4 KiB.
+/// Returns the findings of a launch of `body`. `%r0` is the thread index, `%r1` the shared address of
+/// the thread's element, `%r9` the block index, `%rd0` a buffer of 4 KiB.
 fn findings(body: &str, blocks: u32, threads: u32) -> Vec<Finding> {
     let hazards = Hazards::new();
     run(&hazards, body, &Launch::linear(blocks, threads));
@@ -35,7 +33,8 @@ use HazardKind::{
     NoAcquire, ReadWriteRace, SizedExternal, UnwaitedCopy, Unwritten, UnwrittenResult, WriteWriteRace,
 };
 
-/// Each thread writes its element and reads that of another warp, with `between` between the two.
+/// Returns a body in which each thread writes its element, and after `between` an element of another
+/// warp is read.
 fn neighbour(between: &str) -> String {
     format!("st.shared.u32 [%r1], %r0; {between} xor.b32 %r2, %r1, 128; ld.shared.u32 %r3, [%r2];")
 }
@@ -53,7 +52,7 @@ fn a_block_barrier_orders_warps_and_a_warp_barrier_does_not() {
 }
 
 #[test]
-fn barriers_of_some_warps_order_those() {
+fn partial_barriers_order_only_their_warps() {
     let pair = "shr.u32 %r4, %r0, 6; add.u32 %r4, %r4, 1; bar.sync %r4, 64;";
     assert_eq!(kinds(&neighbour(pair), 1, 128), NONE);
     let across =
@@ -114,7 +113,7 @@ fn a_warp_barrier_on_two_paths_orders_them() {
 }
 
 #[test]
-fn a_barrier_of_tiles_orders_each_of_them() {
+fn tile_barriers_order_only_their_lanes() {
     let tile = "and.b32 %r4, %r0, 24; shl.b32 %r5, 255, %r4; bar.warp.sync %r5;";
     assert_eq!(kinds(&next_lane(tile), 1, 32), NONE);
     let across =
@@ -122,8 +121,8 @@ fn a_barrier_of_tiles_orders_each_of_them() {
     assert!(kinds(&across, 1, 32).contains(&ReadWriteRace));
 }
 
-/// Two warps read a word; a third writes it and is ordered after only one of them. Neither reader is
-/// forgotten, whichever read first.
+/// Two warps read a word; a third writes it and is ordered after only one of them. Both reads are
+/// remembered, regardless of their order.
 #[test]
 fn a_write_races_with_either_of_two_readers() {
     for ordered in [0, 1] {
@@ -141,7 +140,7 @@ fn a_write_races_with_either_of_two_readers() {
 }
 
 #[test]
-fn an_mbarrier_orders_what_comes_before_an_arrival_behind_a_wait() {
+fn mbarrier_orders_arrivals_before_waits() {
     const WAIT: &str = "mbarrier.try_wait.parity.shared.b64 %p2, [%r7], 0;";
     let body = |before: &str, after: &str| {
         format!(
@@ -186,7 +185,7 @@ fn findings_name_both_instructions_and_threads() {
 }
 
 #[test]
-fn blocks_race_in_global_memory_unless_a_release_and_an_acquire_order_them() {
+fn release_acquire_orders_blocks() {
     let publish = |write: &str, read: &str| {
         format!(
             "setp.ne.u32 %p0, %r0, 0; @%p0 bra E; setp.eq.u32 %p1, %r9, 0; @!%p1 bra C;
@@ -223,7 +222,7 @@ fn blocks_race_in_global_memory_unless_a_release_and_an_acquire_order_them() {
 }
 
 #[test]
-fn what_a_thread_publishes_for_its_block_needs_the_barrier_before() {
+fn publishing_for_a_block_requires_a_barrier() {
     let body = |barrier: &str| {
         format!(
             "shl.b32 %r2, %r0, 2; cvt.u64.u32 %rd1, %r2; add.u64 %rd1, %rd0, %rd1; setp.eq.u32 %p1, %r9, 0;
@@ -243,7 +242,7 @@ fn atomics_do_not_race_with_each_other_and_do_with_plain_writes() {
     let mixed = "setp.eq.u32 %p0, %r9, 0; @%p0 red.global.add.u32 [%rd0], 1; setp.eq.u32 %p1, %r0, 0;
         setp.ne.and.u32 %p1, %r9, 0, %p1; @%p1 st.global.u32 [%rd0], 1;";
     assert!(kinds(mixed, 2, 32).contains(&WriteWriteRace));
-    // An atomic of the writing thread does not hide its write from other threads' atomics.
+    // An atomic of the writing thread does not hide its plain write from other threads' atomics.
     let reset = "setp.eq.u32 %p0, %r0, 0; @%p0 st.shared.u32 [%r8], 0; BARRIER atom.shared.add.u32 %r2, [%r8], 1;";
     assert!(kinds(&reset.replace("BARRIER", ""), 1, 64).contains(&WriteWriteRace));
     assert_eq!(kinds(&reset.replace("BARRIER", "bar.sync 0;"), 1, 64), NONE);
@@ -255,7 +254,7 @@ fn atomics_do_not_race_with_each_other_and_do_with_plain_writes() {
 }
 
 #[test]
-fn launches_are_ordered_and_memory_keeps_what_they_wrote() {
+fn later_launches_see_earlier_writes() {
     let hazards = Hazards::new();
     let write = "setp.eq.u32 %p0, %r0, 0; @%p0 st.global.u32 [%rd0], 1;";
     run(&hazards, write, &Launch::linear(1, 32));
@@ -264,7 +263,7 @@ fn launches_are_ordered_and_memory_keeps_what_they_wrote() {
 }
 
 #[test]
-fn reads_of_what_nothing_wrote_are_found() {
+fn reads_of_unwritten_memory_are_found() {
     assert_eq!(kinds("ld.shared.u32 %r2, [%r1];", 1, 32), [Unwritten]);
     assert_eq!(kinds("st.shared.u16 [%r1], 1; ld.shared.u32 %r2, [%r1];", 1, 32), [Unwritten]);
     assert_eq!(kinds("st.shared.u16 [%r1], 1; ld.shared.u16 %r2, [%r1];", 1, 32), NONE);
@@ -293,9 +292,9 @@ fn reads_of_what_nothing_wrote_are_found() {
     assert_eq!((found[0].kind, found[0].address), (UnwrittenResult, data + 20));
 }
 
-/// Results that the host reads directly: each write makes a result available once.
+/// The host reads results without the driver. Each write makes a result available once.
 #[test]
-fn results_that_nothing_wrote_are_found_when_the_host_takes_them() {
+fn unwritten_results_are_found_on_host_reads() {
     let gpu = Gpu::new(Config { threads: Some(1), ..device() });
     let results = gpu.alloc(64).expect("memory");
     let module = module(
@@ -308,7 +307,7 @@ fn results_that_nothing_wrote_are_found_when_the_host_takes_them() {
         gpu.launch_observed(&module, "k", &shape, &args, &hazards.launch()).expect("runs");
         hazards.written(results + 24, 2);
     };
-    // Takes the wanted ranges, given as offset and bytes, and returns the first offset without a result.
+    // Reads the wanted ranges, given as offset and bytes, and returns the first offset without a result.
     let take = |hazards: &Hazards, wanted: &[(u64, u64)]| {
         wanted.iter().for_each(|&(offset, bytes)| hazards.taken(results + offset, bytes));
         let findings = hazards.findings();
@@ -410,9 +409,14 @@ fn a_shuffle_from_a_lane_outside_of_its_members_is_found() {
 /// Runs a kernel that stores a word 16 bytes into `dyn`, then sets a static flag. Returns the findings
 /// and the word read back from `dyn`.
 fn dynamic(declaration: &str, bytes: u32) -> (Vec<String>, u32) {
+    dynamic_after(declaration, bytes, "")
+}
+
+/// Runs `before` first, and is otherwise like [`dynamic`].
+fn dynamic_after(declaration: &str, bytes: u32, before: &str) -> (Vec<String>, u32) {
     let text = format!(
         ".version 8.0 .target sm_90\n{declaration}\n.entry k(.param .u64 pointer) {{ .reg .b32 %r<8>; \
-         .reg .b64 %rd<2>; .shared .align 4 .b8 flag[4]; ld.param.u64 %rd0, [pointer]; mov.u32 %r0, dyn; \
+         .reg .b64 %rd<2>; .shared .align 4 .b8 flag[4]; {before} ld.param.u64 %rd0, [pointer]; mov.u32 %r0, dyn; \
          mov.u32 %r1, 7; st.shared.u32 [%r0+16], %r1; mov.u32 %r2, flag; mov.u32 %r3, 9; \
          st.shared.u32 [%r2], %r3; ld.shared.u32 %r4, [%r0+16]; st.global.u32 [%rd0], %r4; ret; }}"
     );
@@ -429,23 +433,25 @@ fn dynamic(declaration: &str, bytes: u32) -> (Vec<String>, u32) {
 }
 
 #[test]
-fn an_external_shared_array_with_a_size_is_a_static_one_as_for_ptxas() {
+fn sized_extern_shared_array_is_static() {
     let sized = ".extern .shared .align 16 .b8 dyn[16];";
     let (found, read) = dynamic(sized, 64);
     assert_eq!(
         found,
-        ["external shared array with a size, which is not the launch's memory, at shared address 0x0, \
+        ["external shared array with a size (not the launch's dynamic memory) at shared address 0x0, \
           byte 0 of `dyn`"]
     );
     // The flag follows the array's 16 bytes.
     assert_eq!(read, 9);
     assert_eq!(dynamic(".extern .shared .align 16 .b8 dyn[];", 64), (Vec::new(), 7));
-    // Without dynamic memory in the launch there is nothing to confuse it with.
+    // Without dynamic memory in the launch, nothing overlaps.
     assert_eq!(dynamic(sized, 0).0, [""; 0]);
+    // Reserved shared memory, whose offset this entry reads, does not overlap either.
+    assert_eq!(dynamic_after(sized, 0, "mov.u32 %r5, %reserved_smem_offset_begin;").0, [""; 0]);
 }
 
 #[test]
-fn what_matrices_are_loaded_from_is_watched() {
+fn ldmatrix_reads_are_checked() {
     let load = |between: &str| {
         format!(
             "mad.lo.u32 %r1, %r0, 16, %r8; st.shared.v4.u32 [%r1], {{%r0, %r0, %r0, %r0}}; {between}
@@ -460,7 +466,7 @@ fn what_matrices_are_loaded_from_is_watched() {
 }
 
 #[test]
-fn launches_of_two_shapes_may_run_behind_observers_made_before() {
+fn observers_are_independent_of_launch_shapes() {
     let text = ".version 7.8 .target sm_80 .entry k() { .reg .b32 %r<2>; .shared .align 4 .b8 sh[4096];
         mov.u32 %r0, %tid.x; shl.b32 %r0, %r0, 2; mov.u32 %r1, sh; add.u32 %r0, %r0, %r1;
         st.shared.u32 [%r0], %r0; bar.sync 0; ret; }";

@@ -1,12 +1,10 @@
 //! Whole kernels with asynchronous copies, mbarriers and clusters.
 
-mod common;
-
-use common::{device, module, read_u32s, u32s};
+use crate::common::{device, module, read_u32s, u32s};
 use warpfold_sim::{Args, Config, Gpu, Launch};
 
-const NVCC: &str = include_str!("ptx/hopper_nvcc.ptx");
-const HOPPER: &str = include_str!("ptx/hopper.ptx");
+const NVCC: &str = include_str!("../ptx/hopper_nvcc.ptx");
+const HOPPER: &str = include_str!("../ptx/hopper.ptx");
 
 fn devices() -> Vec<Gpu> {
     let with = |threads, quantum| Gpu::new(Config { threads, quantum, ..device() });
@@ -82,7 +80,7 @@ fn a_producer_and_a_consumer_share_a_ring() {
 }
 
 #[test]
-fn a_read_without_a_wait_finds_what_was_there_before() {
+fn read_without_wait_returns_old_contents() {
     for gpu in devices() {
         let (input, out) = (u32s(&gpu, &[77, 88, 0, 0]), u32s(&gpu, &[9; 4]));
         let args = Args::new().ptr(input).ptr(out);
@@ -92,7 +90,7 @@ fn a_read_without_a_wait_finds_what_was_there_before() {
 }
 
 #[test]
-fn a_try_may_be_in_vain() {
+fn try_wait_fails_when_nothing_else_progresses() {
     let run = |tries| {
         let gpu = Gpu::new(device());
         let out = u32s(&gpu, &[9]);
@@ -102,7 +100,7 @@ fn a_try_may_be_in_vain() {
             .map_err(|error| error.to_string())
     };
     assert_eq!(run(100), Ok(vec![1]));
-    // Endless tries are a deadlock, and take no steps until the limit.
+    // A wait that never succeeds is a deadlock. It is found without running until the step limit.
     let error = run(1_000_000).expect_err("a deadlock");
     assert!(error.contains("`mbarrier.try_wait.parity.shared::cta.b64 %p0, [barrier], 0`"), "{error}");
     assert!(
@@ -155,7 +153,7 @@ fn neighbours_in_a_cluster_write_each_others_memory() {
 }
 
 #[test]
-fn a_copy_goes_to_all_blocks_and_comes_back() {
+fn broadcast_reaches_all_blocks_of_a_cluster() {
     for gpu in devices() {
         for size in [1_u32, 2, 5, 8] {
             let values = values(16);
@@ -188,7 +186,7 @@ fn threads_of_other_blocks_arrive_and_store() {
 }
 
 #[test]
-fn one_thread_repeats_a_run() {
+fn single_threaded_runs_are_repeatable() {
     let run = || {
         let gpu = Gpu::new(Config { threads: Some(1), quantum: 13, ..device() });
         let values = values(20_000);

@@ -1,29 +1,27 @@
 //! Whole kernels in both styles of PTX, with closed-form results.
 
-mod common;
-
-use common::{device, f32s, f64s, module, read_u32s, u32s, u64s};
+use crate::common::{device, f32s, f64s, module, read_u32s, u32s, u64s};
 use warpfold_sim::{Args, Config, Gpu, HazardKind, Hazards, Launch};
 
-const SEQUENTIAL: &str = include_str!("ptx/sequential_llvm.ptx");
-const NVCC: &str = include_str!("ptx/reduce_nvcc.ptx");
-const GRID: &str = include_str!("ptx/grid.ptx");
-const MATRIX: &str = include_str!("ptx/matrix_nvcc.ptx");
-const FLOW: &str = include_str!("ptx/flow.ptx");
-const NVVM_COOPERATIVE: &str = include_str!("ptx/nvvm_cooperative.ptx");
-const NVVM_CLUSTER: &str = include_str!("ptx/nvvm_cluster.ptx");
-const NVVM_LAST_BLOCK: &str = include_str!("ptx/nvvm_single_pass_last_block.ptx");
-/// Corrected versions of these three by each compiler: cooperative, cluster, single_pass_last_block.
+const SEQUENTIAL: &str = include_str!("../ptx/sequential_llvm.ptx");
+const NVCC: &str = include_str!("../ptx/reduce_nvcc.ptx");
+const GRID: &str = include_str!("../ptx/grid.ptx");
+const MATRIX: &str = include_str!("../ptx/matrix_nvcc.ptx");
+const FLOW: &str = include_str!("../ptx/flow.ptx");
+const NVVM_COOPERATIVE: &str = include_str!("../ptx/nvvm_cooperative.ptx");
+const NVVM_CLUSTER: &str = include_str!("../ptx/nvvm_cluster.ptx");
+const NVVM_LAST_BLOCK: &str = include_str!("../ptx/nvvm_single_pass_last_block.ptx");
+/// Corrected versions of the three `NVVM_*` kernels, compiled by LLVM and by libNVVM.
 const MENDED: [[&str; 3]; 2] = [
     [
-        include_str!("ptx/llvm_mended_cooperative.ptx"),
-        include_str!("ptx/llvm_mended_cluster.ptx"),
-        include_str!("ptx/llvm_mended_single_pass_last_block.ptx"),
+        include_str!("../ptx/llvm_mended_cooperative.ptx"),
+        include_str!("../ptx/llvm_mended_cluster.ptx"),
+        include_str!("../ptx/llvm_mended_single_pass_last_block.ptx"),
     ],
     [
-        include_str!("ptx/nvvm_mended_cooperative.ptx"),
-        include_str!("ptx/nvvm_mended_cluster.ptx"),
-        include_str!("ptx/nvvm_mended_single_pass_last_block.ptx"),
+        include_str!("../ptx/nvvm_mended_cooperative.ptx"),
+        include_str!("../ptx/nvvm_mended_cluster.ptx"),
+        include_str!("../ptx/nvvm_mended_single_pass_last_block.ptx"),
     ],
 ];
 
@@ -120,7 +118,7 @@ fn static_and_dynamic_shared_memory_through_generic_addresses() {
 }
 
 #[test]
-fn an_entry_pays_for_the_shared_memory_it_uses_only() {
+fn entry_counts_only_shared_memory_it_uses() {
     let module = module(NVCC);
     let bytes = |name| module.entry(name).expect("entry").static_shared_bytes();
     assert_eq!(bytes("_Z6stridePKfPfi"), 128);
@@ -182,7 +180,7 @@ fn a_spin_lock_between_warps_and_blocks_excludes() {
 }
 
 #[test]
-fn a_chain_of_blocks_looks_back() {
+fn look_back_computes_prefix_sums() {
     let module = module(GRID);
     for gpu in devices() {
         let blocks = 200_u32;
@@ -339,9 +337,9 @@ fn last_block(ptx: &str) -> (Vec<HazardKind>, bool) {
     (kinds, read_u32s(&gpu, output, 1)[0] == values.iter().sum::<u32>())
 }
 
-/// cuda_std's dynamic shared memory has 16 bytes; the flag and the launch's memory follow.
+/// cuda_std declares 16 bytes of dynamic shared memory; the flag and the launch's memory follow them.
 #[test]
-fn dynamic_shared_memory_of_rust_cuda_overlaps_until_its_end_is_open() {
+fn sized_extern_shared_array_overlaps_statics() {
     let (kinds, right) = last_block(NVVM_LAST_BLOCK);
     assert!(kinds.contains(&HazardKind::SizedExternal), "{kinds:?}");
     assert!(!right, "the array lies over the flag");
@@ -370,7 +368,7 @@ fn barriers_that_rust_cuda_has_copied_are_faults() {
 }
 
 #[test]
-fn what_both_compilers_make_of_the_device_crates_barriers_is_right() {
+fn corrected_barriers_run_with_both_compilers() {
     let gpu = Gpu::new(device());
     let values: Vec<u32> = (0..1000).collect();
     let sum: u32 = values.iter().sum();

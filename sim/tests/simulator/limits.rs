@@ -1,18 +1,16 @@
 //! PTX made to take more time or memory than its size warrants, and numbers made to overflow. Each text
 //! must end in a module or in a one-line error, within bounds.
 
-mod common;
-
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use common::device;
+use crate::common::device;
 use rustix::time::{ClockId, clock_gettime};
 use warpfold_sim::{Args, Config, Error, Exploration, FaultKind, Gpu, Launch, Module};
 
 const HEAD: &str = ".version 7.8\n.target sm_80\n.address_size 64\n";
 
-/// Time limit for any text of these tests, all below two megabytes, on a slow machine.
+/// Time limit on a slow machine for any text of these tests. All texts are below two megabytes.
 const SOON: Duration = Duration::from_secs(10);
 
 /// Returns the CPU time of this thread, which does not depend on the load of the machine.
@@ -57,7 +55,7 @@ fn calls(depth: usize, each: usize, last: &str) -> String {
 }
 
 #[test]
-fn calls_that_multiply_are_refused() {
+fn exponential_call_trees_are_refused() {
     assert_refused(&calls(40, 2, "nanosleep.u32 1;"), "multiply");
     assert_refused(&calls(40, 2, ""), "multiply");
     assert_refused(
@@ -88,9 +86,9 @@ fn scopes_and_registers_are_found_in_time() {
     assert_refused(&entry(".reg .b32 %r<4>; .reg .b64 %r<9>;"), "`%r<9>` is declared twice");
 }
 
-/// A set of all registers per block would take gigabytes.
+/// Sets of all registers, one per block, would take gigabytes.
 #[test]
-fn values_that_live_through_many_blocks_are_tracked_in_time() {
+fn long_live_ranges_are_computed_in_time() {
     let n = 40_000;
     let mut body = format!(".reg .pred %p; .reg .b32 %r<{n}>;\nsetp.eq.u32 %p, 1, 1;\n");
     for index in 0..n {
@@ -145,7 +143,7 @@ fn shared_variables_are_not_multiplied_by_entries() {
 
 /// A shared fault is reported once per entry, and its position in a one-line text has to be searched.
 #[test]
-fn broken_entries_are_not_multiplied() {
+fn many_broken_entries_parse_in_time() {
     for (before, body) in [
         (String::new(), "frob;"),
         (String::new(), "1;"),
@@ -167,7 +165,7 @@ fn broken_entries_are_not_multiplied() {
     assert_refused(&format!("{HEAD}{open}"), "expected");
     assert_refused(&format!("{HEAD}{}", ".func (".repeat(100_000)), "expected");
     assert_eq!(outcome(&format!("{HEAD}{}", "# ; ".repeat(200_000))).as_deref(), {
-        Some("ptx line 4, column 1: `# ; # ; # ; ` is no token of ptx")
+        Some("ptx line 4, column 1: `# ; # ; # ; ` is not a PTX token")
     });
 }
 
@@ -194,7 +192,7 @@ fn thread_counts_do_not_overflow() {
 }
 
 #[test]
-fn addresses_beside_a_variable_are_out_of_bounds() {
+fn addresses_outside_a_variable_are_out_of_bounds() {
     let offsets =
         ["-8", "+-8", "+-9223372036854775808", "+9223372036854775807", "+18446744073709551615"];
     for (space, name) in
@@ -224,8 +222,8 @@ fn addresses_beside_a_variable_are_out_of_bounds() {
     }
 }
 
-/// Long-running kernels: one by its many short blocks, one by barriers at which no warp's turn is used
-/// up, one by memory that is cleared for each block, one by itself.
+/// Long-running kernels: by many short blocks, by barriers that end each turn early, by local memory
+/// that is cleared for each block, and by an endless loop.
 const LONG: &str = "
 .visible .entry blocks() { ret; }
 .visible .entry barriers() { L: bar.sync 0; bra L; }

@@ -80,7 +80,7 @@ fn second_sees(blocks: &[&str], a: u32, b: u32) -> bool {
     explore(blocks).iter().any(|outcome| outcome[2..4] == [a, b])
 }
 
-/// Message passing with message x and flag y. Returns whether y can be observed without x.
+/// Runs message passing with message x and flag y. Returns whether y can be observed without x.
 fn message_passing(write: &str, read: &str) -> bool {
     let write = format!("st.global.u32 [%x], 1;\n{write}");
     let read = format!("{read}\nld.global.u32 %b, [%x];");
@@ -93,7 +93,7 @@ const STORE: &str = "st.relaxed.gpu.global.u32 [%y], 1;";
 const LOAD: &str = "ld.relaxed.gpu.global.u32 %a, [%y];";
 
 #[test]
-fn a_message_arrives_behind_a_release_and_an_acquire() {
+fn release_acquire_passes_a_message() {
     let fence = "fence.acq_rel.gpu;";
     for write in [RELEASE, &format!("{fence}{STORE}"), &format!("membar.gl;{STORE}")] {
         for read in [ACQUIRE, &format!("{LOAD}{fence}"), &format!("{LOAD}fence.sc.gpu;")] {
@@ -115,7 +115,7 @@ fn a_scope_within_the_block_orders_nothing_between_blocks() {
 }
 
 #[test]
-fn an_atomic_passes_on_what_it_releases_and_what_it_has_read() {
+fn atomics_extend_release_sequences() {
     let add = |order: &str| format!("atom{order}.gpu.global.add.u32 %c, [%y], 1;");
     assert!(!message_passing(&add(".release"), ACQUIRE));
     assert!(!message_passing(&add(".acq_rel"), &add(".acquire").replace("%c", "%a")));
@@ -132,7 +132,7 @@ fn an_atomic_passes_on_what_it_releases_and_what_it_has_read() {
 }
 
 #[test]
-fn store_buffering_needs_fences_of_one_order() {
+fn store_buffering_needs_sc_fences() {
     let both_miss = |between: &str, store: &str, load: &str| {
         let block = |mine: &str, other: &str| {
             format!("st{store}.global.u32 [{mine}], 1;{between}ld{load}.global.u32 %a, [{other}];")
@@ -148,7 +148,7 @@ fn store_buffering_needs_fences_of_one_order() {
 }
 
 #[test]
-fn strong_loads_of_one_location_never_go_back() {
+fn strong_loads_of_one_location_are_coherent() {
     let goes_back = |load: &str| {
         let reads = format!("ld{load}.global.u32 %a, [%x]; ld{load}.global.u32 %b, [%x];");
         second_sees(&["st.relaxed.gpu.global.u32 [%x], 1;", &reads], 1, 0)
@@ -159,7 +159,7 @@ fn strong_loads_of_one_location_never_go_back() {
 }
 
 #[test]
-fn stores_to_two_locations_may_take_effect_the_other_way_round() {
+fn stores_to_two_locations_can_be_reordered() {
     let block = |first: &str, second: &str| {
         format!("st.relaxed.gpu.global.u32 [{first}], 1; st.relaxed.gpu.global.u32 [{second}], 2;")
     };
@@ -169,7 +169,7 @@ fn stores_to_two_locations_may_take_effect_the_other_way_round() {
 }
 
 #[test]
-fn two_readers_agree_on_the_order_of_two_writers_by_fences_of_one_order_alone() {
+fn independent_readers_agree_only_with_sc_fences() {
     let disagree = |between: &str| {
         let read = |first: &str, second: &str| {
             format!(
@@ -194,7 +194,7 @@ fn atomics_lose_nothing() {
     assert_eq!(firsts.len(), 6, "each order of the three");
 }
 
-/// Every block stores 1 to its slot and increments the counter; the last one adds the slots.
+/// Explores blocks that each store 1 to a slot and increment the counter. The last one adds the slots.
 fn last_block(count: &str) -> (Outcomes, Explored) {
     let block = format!(
         ".reg .pred %last; .reg .b32 %v; .reg .b64 %at;
@@ -210,7 +210,7 @@ fn last_block(count: &str) -> (Outcomes, Explored) {
 }
 
 #[test]
-fn the_last_block_sees_what_all_have_counted_in() {
+fn last_block_sees_every_counted_store() {
     let sums =
         |outcomes: &Outcomes| -> BTreeSet<u32> { outcomes.iter().map(|o| o[0] + o[2] + o[4]).collect() };
     let (outcomes, _) = last_block("atom.acq_rel.gpu.global.inc.u32");
@@ -223,8 +223,9 @@ fn the_last_block_sees_what_all_have_counted_in() {
 }
 
 #[test]
-fn a_block_barrier_passes_on_what_its_threads_know() {
-    // The last of 64 threads writes, the first releases; the last acquires, the first reads.
+fn block_barrier_makes_release_cumulative() {
+    // In block 0, the last of 64 threads writes, and the first one releases. In block 1, the last thread
+    // acquires, and the first one reads.
     let write = "setp.eq.u32 %q, %thread, 63; @%q st.global.u32 [%x], 1; BARRIER
         setp.eq.u32 %q, %thread, 0; @%q st.release.gpu.global.u32 [%y], 1;";
     let read = "setp.eq.u32 %q, %thread, 63; @%q ld.acquire.gpu.global.u32 %a, [%y];
@@ -245,7 +246,7 @@ fn wait(load: &str) -> String {
 }
 
 #[test]
-fn a_loop_that_waits_goes_round_until_it_sees_something_new() {
+fn wait_loop_repeats_until_a_new_value() {
     let write = format!("st.global.u32 [%x], 1;{RELEASE}");
     let outcomes = explore(&[&write, &wait(ACQUIRE)]);
     assert!(outcomes.iter().all(|outcome| outcome[2..4] == [1, 1]));
@@ -253,11 +254,11 @@ fn a_loop_that_waits_goes_round_until_it_sees_something_new() {
 }
 
 #[test]
-fn waiting_for_what_need_not_come_is_found() {
+fn wait_that_may_never_end_is_reported() {
     for (write, load) in [("st.global.u32 [%x], 1;", ACQUIRE), (RELEASE, "ld.global.u32 %a, [%y];")] {
         let error = explore_blocks_of(1, &[write, &wait(load)]).expect_err("it waits for ever");
         let ExploreError::Wrong { reason, .. } = error else { panic!("{error}") };
-        assert_eq!(reason, "nothing that others do has to let block 1 go on");
+        assert_eq!(reason, "no step of other warps is certain to let block 1 continue");
     }
 }
 
@@ -282,19 +283,19 @@ fn dependent(first: &str, second: &str, overlapping: bool) -> BTreeSet<u32> {
 }
 
 #[test]
-fn a_launch_sees_all_of_the_one_before_once_it_has_waited_for_it() {
+fn dependent_launch_sees_writes_after_its_wait() {
     let write = "griddepcontrol.launch_dependents; st.global.u32 [%x], 1;";
     let read = "ld.global.u32 %a, [%x];";
     assert_eq!(dependent(write, read, false), BTreeSet::from([1]));
     assert_eq!(dependent(write, &format!("griddepcontrol.wait;{read}"), true), BTreeSet::from([1]));
     assert_eq!(dependent(write, read, true), BTreeSet::from([0, 1]));
-    // Even a launch that starts late must wait, as nothing else makes the first one's stores visible.
+    // Even a late launch must wait, because nothing else makes the first launch's stores visible.
     let late = "st.global.u32 [%x], 1; griddepcontrol.launch_dependents;";
     assert_eq!(dependent(late, read, true), BTreeSet::from([0, 1]));
 }
 
 #[test]
-fn memory_is_afterwards_what_it_was() {
+fn exploration_restores_memory() {
     let module = module(&["st.global.u32 [%x], 7;"]);
     let gpu = Gpu::new(Config::default());
     let memory = gpu.alloc(BYTES as u64).expect("memory");
@@ -311,7 +312,7 @@ fn memory_is_afterwards_what_it_was() {
 }
 
 #[test]
-fn what_cannot_be_explored_is_refused() {
+fn unsupported_explorations_are_refused() {
     let error = explore_blocks_of(1, &["st.global.u32 [%x], 1;", "ld.global.u8 %a, [%x];"]);
     assert!(matches!(error, Err(ExploreError::Unsupported(reason)) if reason.contains("one size")));
     let module = module(&["ld.relaxed.gpu.global.u32 %a, [%x]; st.relaxed.gpu.global.u32 [%x], 1;"; 2]);

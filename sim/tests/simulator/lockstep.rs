@@ -2,11 +2,9 @@
 //! and loops give the same in blocks of all threads and in blocks of one, in lock step with other warps
 //! and alone. Observed launches, whose warps run by themselves, are compared with unobserved ones.
 
-mod common;
-
 use std::fmt::Write as _;
 
-use common::{device, module, read_u32s, u32s};
+use crate::common::{device, module, read_u32s, u32s};
 use proptest::prelude::*;
 use warpfold_sim::{Args, Config, Counter, Gpu, Launch, Stats};
 
@@ -34,12 +32,12 @@ enum Statement {
         then: Vec<Statement>,
         otherwise: Vec<Statement>,
     },
-    /// Repeats as often as the low bits of a register say.
+    /// Repeats its body a number of times that the low bits of a register give.
     Loop {
         count: usize,
         body: Vec<Statement>,
     },
-    /// Returns the lanes whose register has these low bits.
+    /// Ends the lanes whose register has these low bits.
     Return {
         register: usize,
         bits: u32,
@@ -199,7 +197,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_thread_computes_the_same_alone(statements in prop::collection::vec(statement(), 1..8)) {
+    fn results_are_independent_of_grouping(statements in prop::collection::vec(statement(), 1..8)) {
         let text = program(&statements);
         let together = results(&text, 1, 4096);
         prop_assert_eq!(&together, &results(&text, THREADS, 4096), "{}", text);
@@ -255,8 +253,8 @@ JOIN:
 }";
 
 #[test]
-fn warps_that_meet_compute_and_count_the_same_in_step() {
-    // Ten warps, of which at most eight run in step, then five.
+fn lockstep_warps_match_observed_warps() {
+    // Ten warps are more than the eight that run in step; five warps are fewer.
     for (blocks, quantum) in [1, 2].into_iter().flat_map(|b| [4096, 64, 3, 1].map(|q| (b, q))) {
         let text = MEETING.replace("320", &(THREADS / blocks).to_string());
         let (watched, counted) = launched(&text, blocks, quantum, true);
@@ -267,7 +265,7 @@ fn warps_that_meet_compute_and_count_the_same_in_step() {
 }
 
 #[test]
-fn lanes_that_all_meet_compute_and_count_the_same_in_step() {
+fn lockstep_collectives_match_observed_warps() {
     let text = ".version 8.0 .target sm_90
         .entry k(.param .u64 data) {
         .reg .pred %p, %q; .reg .b32 %t, %v, %w, %b, %n; .reg .b64 %memory;
@@ -297,7 +295,7 @@ fn lanes_that_all_meet_compute_and_count_the_same_in_step() {
 }
 
 #[test]
-fn the_first_warp_to_err_in_step_is_told_where_it_is() {
+fn lockstep_fault_names_thread_and_instruction() {
     let text = MEETING.replace("[%own+16], %w", "[%own+20471], %w");
     let text = text.replace("st.global.u32 [%own+20471]", "st.global.u8 [%own+20471]");
     let gpu = Gpu::new(Config { threads: Some(1), ..device() });
@@ -309,7 +307,7 @@ fn the_first_warp_to_err_in_step_is_told_where_it_is() {
 }
 
 #[test]
-fn a_barrier_that_only_half_of_each_warp_comes_to_is_told_in_step() {
+fn divergent_barrier_is_a_fault_in_lockstep() {
     let text = ".version 7.8 .target sm_80 .entry k(.param .u64 data) {
         .reg .pred %p; .reg .b32 %t;
         mov.u32 %t, %tid.x; and.b32 %t, %t, 1; setp.eq.u32 %p, %t, 0;
@@ -324,10 +322,10 @@ fn a_barrier_that_only_half_of_each_warp_comes_to_is_told_in_step() {
     assert_eq!(plain.to_string(), watched.expect_err("half of each warp").to_string());
 }
 
-/// Warp 0 has already arrived, so it passes alone through the barrier that it reaches together with warp
-/// 1; warp 1 waits there until warp 0 has exited.
+/// Warp 0 has arrived early, so it passes alone through the barrier that both warps reach together. Warp
+/// 1 waits there until warp 0 has exited.
 #[test]
-fn who_has_arrived_at_a_barrier_counts_in_step() {
+fn early_arrival_counts_at_a_lockstep_barrier() {
     let text = ".version 7.8 .target sm_80 .entry k(.param .u64 data) {
         .reg .pred %p, %first; .reg .b32 %t, %i; .reg .b64 %d;
         .shared .align 4 .b8 cell[4];
@@ -353,7 +351,7 @@ fn who_has_arrived_at_a_barrier_counts_in_step() {
 }
 
 #[test]
-fn warps_that_take_two_locks_in_either_order_and_back_off_end() {
+fn two_lock_backoff_terminates() {
     let text = ".version 7.8 .target sm_80 .entry k(.param .u64 data) {
         .reg .pred %p; .reg .b32 %t, %w, %m, %o, %v; .reg .b64 %d;
         .shared .align 4 .b8 locks[8];
@@ -375,7 +373,7 @@ fn warps_that_take_two_locks_in_either_order_and_back_off_end() {
 }
 
 #[test]
-fn the_time_does_not_run_back_between_warps_of_a_block() {
+fn clock_is_monotonic_across_warps_of_a_block() {
     // Warp 0 counts to 500 and stores the time; warp 1 reads it after the barrier.
     let text = ".version 7.8 .target sm_80 .entry k(.param .u64 data) {
         .reg .pred %p, %first; .reg .b32 %t, %i; .reg .b64 %d, %then, %now;
@@ -399,8 +397,9 @@ fn the_time_does_not_run_back_between_warps_of_a_block() {
 }
 
 #[test]
-fn of_warps_that_err_the_first_is_told() {
-    // Warp 0 reaches the load last, or first and waits there; others fault there with it, or before.
+fn first_faulting_warp_is_reported() {
+    // Warp 0 reaches the load last, or reaches it first and waits. Other warps fault there at the same
+    // time, or before.
     let text = ".version 7.8 .target sm_80 .entry k() {
         .reg .pred %p; .reg .b32 %t; .reg .b64 %nowhere;
         mov.u32 %t, %tid.x; mov.u64 %nowhere, 0; setp.lt.u32 %p, %t, 32;

@@ -1,13 +1,11 @@
 //! Matrix products against plain loops, with the elements laid out as in the PTX manual.
 
-mod common;
-
-use common::{device, module, read_u32s, u32s};
+use crate::common::{device, module, read_u32s, u32s};
 use warpfold_sim::{Args, Config, Error, Gpu, Launch, Module};
 
 type Place = fn(u32, u32) -> (u32, u32);
 
-/// A shape of `mma` for elements of some size, as a section of the manual describes it.
+/// A shape of `mma`, with the layouts that a section of the manual gives for some element types.
 struct Section {
     size: [u32; 3],
     elements: &'static [&'static str],
@@ -20,7 +18,7 @@ const fn ids(lane: u32) -> (u32, u32) {
     (lane >> 2, lane % 4)
 }
 
-/// Layouts of the accumulator with 16 rows and with 8.
+/// Layouts of accumulators with 16 rows and with 8.
 const SUM16: Place = |lane, i| (ids(lane).0 + if i < 2 { 0 } else { 8 }, ids(lane).1 * 2 + (i & 1));
 const SUM8: Place = |lane, i| (ids(lane).0, ids(lane).1 * 2 + i);
 
@@ -296,7 +294,7 @@ fn attempt(instruction: &str, sources: &[&[u32]], words: usize, wide: bool) -> R
 }
 
 #[test]
-fn mma_has_each_element_where_the_manual_says() {
+fn mma_fragments_match_the_manual() {
     let mut numbers = Numbers(1);
     let mut count = 0;
     for section in SECTIONS {
@@ -347,9 +345,9 @@ fn check_mma(section: &Section, [first, second, sum]: [&str; 3], numbers: &mut N
 }
 
 #[test]
-fn products_of_quads_are_four() {
+fn mma_m8n8k4_multiplies_four_matrices() {
     let mut numbers = Numbers(2);
-    // The manual's formulas: lanes of the low and the high group of each product.
+    // The manual's formulas. Each product belongs to a low and a high group of four lanes.
     let high = |lane: u32| if lane < 16 { 0 } else { 4 };
     let row_a = move |lane: u32, i: u32| (lane % 4 + high(lane), i);
     let col_a = move |lane: u32, i: u32| (i % 4 + high(lane), lane % 4);
@@ -395,7 +393,7 @@ fn products_of_quads_are_four() {
 }
 
 #[test]
-fn sums_of_integers_wrap_or_end_at_their_limits() {
+fn integer_sums_wrap_or_saturate() {
     let section = &SECTIONS[1];
     let a = Matrix::new(8, 16, || -128.0).fragments("s8", section.a);
     let b = Matrix::new(16, 8, || 127.0).fragments("s8", section.b);
@@ -446,7 +444,7 @@ fn floats_are_summed_in_double_precision_and_rounded_once() {
     assert_eq!(nans, [0, 1, 4, 5, 8, 9, 12, 13]);
 }
 
-/// Tests `wmma` with matrices in memory whose lines are further apart than necessary.
+/// Tests `wmma` with matrices in memory whose rows or columns have padding between them.
 fn wmma_case([m, n, k]: [u32; 3], element: &str, sum: &str, layouts: [&str; 4], space: &str) {
     let mut numbers = Numbers(u64::from(m + 3 * k));
     let a = Matrix::new(m, k, || numbers.of(element) as f64);
@@ -613,7 +611,7 @@ fn ldmatrix_gives_each_lane_two_neighbours() {
 }
 
 #[test]
-fn stmatrix_is_its_inverse() {
+fn stmatrix_inverts_ldmatrix() {
     for trans in ["", ".trans"] {
         // Values loaded from the addressed rows are stored 32 rows further, and lanes read them back.
         let body = format!(
@@ -639,7 +637,7 @@ fn stmatrix_is_its_inverse() {
 }
 
 #[test]
-fn movmatrix_turns_a_matrix() {
+fn movmatrix_transposes_a_matrix() {
     let body = "mul.lo.u32 %r1, %lane, 0x20002; add.u32 %r1, %r1, 0x10000; movmatrix.sync.aligned.m8n8.trans.b16 %r0, %r1;";
     let found = rows(body).unwrap_or_else(|error| panic!("{error}"));
     for lane in 0..32_u32 {
@@ -650,7 +648,7 @@ fn movmatrix_turns_a_matrix() {
 }
 
 #[test]
-fn a_warp_must_be_whole() {
+fn ldmatrix_needs_all_lanes() {
     let load = "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r0}, [%a];";
     let said = |body: &str| rows(body).expect_err("a fault").to_string();
     let exited = said(&format!("setp.gt.u32 %p, %lane, 29; @%p exit; {load}"));
@@ -668,7 +666,7 @@ fn a_warp_must_be_whole() {
 }
 
 #[test]
-fn what_there_is_no_product_of() {
+fn unsupported_products_are_refused() {
     let refused = |instruction: &str| {
         let text = format!(
             ".version 8.7\n.target sm_90\n.address_size 64\n.entry k() {{ .reg .b32 %r<8>; .reg .b64 %d<8>;\n{instruction}\nret; }}"
@@ -687,30 +685,30 @@ fn what_there_is_no_product_of() {
         refused(&format!(
             "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {four}, {two}, {two}, {four};"
         )),
-        "2 registers for a matrix that takes 4"
+        "2 registers are given for a matrix that takes 4"
     );
     assert_eq!(
         refused(&format!(
             "mma.sync.aligned.m16n8k16.col.col.f32.f16.f16.f32 {four}, {four}, {two}, {four};"
         )),
-        "`mma` has A by rows (`.row`) and B by columns (`.col`) in this shape"
+        "`mma` needs A in `.row` and B in `.col` layout in this shape"
     );
     assert_eq!(
         refused(&format!(
             "mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32 {four}, {two}, {{%r0}}, {four};"
         )),
-        "products of bits, and no others, need `.and.popc` or `.xor.popc`"
+        "products of `.b1` need `.and.popc` or `.xor.popc`, which no other type takes"
     );
     assert_eq!(
         refused("wmma.load.a.sync.aligned.col.m8n8k32.global.s4 {%r0}, [%d0];"),
-        "elements of less than 8 bits have A by rows (`.row`) and B by columns (`.col`)"
+        "elements of less than 8 bits need A in `.row` and B in `.col` layout"
     );
     assert_eq!(
         refused("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r0}, [%r1];"),
-        "1 registers for 2 matrices"
+        "1 registers are given for 2 matrices"
     );
     assert_eq!(
         refused("ldmatrix.sync.aligned.m8n8.x1.global.b16 {%r0}, [%d1];"),
-        "`ldmatrix` is of shared memory"
+        "`ldmatrix` accesses shared memory only"
     );
 }

@@ -1,11 +1,9 @@
 //! Devices that access each other's memory and the host's, and modules with separate variables.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{device, module, read_u32s, u32s};
+use crate::common::{device, module, read_u32s, u32s};
 use warpfold_sim::{AddressSpace, Args, Budget, Error, GlobalMemory, Gpu, Launch};
 
 const ADD: &str = ".version 7.8 .target sm_80 .address_size 64
@@ -31,7 +29,7 @@ fn add(gpu: &Gpu, from: u64, to: u64) -> Result<(), Error> {
 }
 
 #[test]
-fn peers_are_seen_where_asked_for_and_as_long() {
+fn peer_access_is_one_way_and_ends_on_free() {
     let (first, second) = (gpu(0), gpu(1));
     let (from, to) = (u32s(&first, &[20]), u32s(&second, &[22]));
     assert!(matches!(add(&second, from, to), Err(Error::Fault(_))));
@@ -120,7 +118,6 @@ fn the_host_writes_const_memory_between_launches() {
     gpu.write(table + 4, &50_u32.to_le_bytes()).expect("inside");
     gpu.write(scale, &1_u32.to_le_bytes()).expect("inside");
     assert_eq!(look_up(&first), [2, 100, 6, 8]);
-    // Another module of the same text has its own variable.
     assert_eq!(look_up(&second), [6, 12, 18, 24]);
     assert_eq!(gpu.symbol(&first, "nothing").expect("room"), None);
     gpu.unload(&first);

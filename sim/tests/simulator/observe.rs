@@ -1,19 +1,17 @@
-//! Observers: what they are notified of, and that they do not affect results.
-
-mod common;
+//! Observers: the events that they receive, and that they do not affect results.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use common::{device, module, read_u32s, u32s};
+use crate::common::{device, module, read_u32s, u32s};
 use warpfold_sim::{
     AccessKind, Args, BarrierKind, BlockInfo, Class, Completion, Config, Counter, Detail, Event, Gpu,
     InstructionInfo, Launch, MbarrierOperation, Observer, Space,
 };
 
-const SEQUENTIAL: &str = include_str!("ptx/sequential_llvm.ptx");
-const GRID: &str = include_str!("ptx/grid.ptx");
-const HOPPER: &str = include_str!("ptx/hopper.ptx");
+const SEQUENTIAL: &str = include_str!("../ptx/sequential_llvm.ptx");
+const GRID: &str = include_str!("../ptx/grid.ptx");
+const HOPPER: &str = include_str!("../ptx/hopper.ptx");
 
 #[derive(Default)]
 struct Log(Mutex<Vec<String>>);
@@ -92,7 +90,7 @@ impl Observer for Memories {
 }
 
 #[test]
-fn what_is_ignored_is_told_behind_barriers_alone() {
+fn ignored_instructions_are_reported_after_barriers_only() {
     let text = ".version 7.8 .target sm_80 .entry k(.param .u64 pointer) { .reg .b32 %r<4>;
         .shared .align 4 .b8 sh[256];
         mov.u32 %r0, %tid.x; mov.u32 %r1, 1; bra NEXT;
@@ -184,9 +182,9 @@ fn an_observed_run_leaves_the_same_memory() {
     assert_eq!(counts.executed.iter().sum::<u64>(), plain.0.warp_instructions);
     assert_eq!(counts.lanes.iter().sum::<u64>(), plain.0.thread_instructions);
     assert_eq!(counts.blocks, 16);
-    // In each block, warp 0 diverges at strides 16, 8, 4, 2 and 1 and at the last test. No others do,
-    // since the block's threads are a multiple of the larger strides. The last block with data ends
-    // within a warp.
+    // In each block, warp 0 diverges at strides 16, 8, 4, 2 and 1 and at the last test. No other warps
+    // diverge, because the number of threads is a multiple of the larger strides. The last block with
+    // data ends within a warp.
     assert_eq!(counts.divergent_branches, 16 * 6 + 1);
     assert_eq!(counts.executed.len(), entry.instructions().len());
 }
@@ -336,7 +334,7 @@ fn accesses_of_other_blocks_name_their_owner() {
 }
 
 #[test]
-fn an_instruction_counts_once_whatever_it_gives_events_for() {
+fn instruction_with_several_events_counts_once() {
     let gpu = Gpu::new(device());
     let (input, out) = (u32s(&gpu, &[1; 64]), u32s(&gpu, &[0; 64]));
     let counter = Counter::new();

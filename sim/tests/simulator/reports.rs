@@ -1,13 +1,11 @@
 //! Text of faults and findings: the source line and its callers, the buffer and the distance of an
 //! access from it, and the missing order.
 
-mod common;
-
-use common::{device, module, u32s};
+use crate::common::{device, module, u32s};
 use warpfold_sim::{Args, Config, Error, Fault, Finding, Gpu, HazardKind, Hazards, Launch, Module};
 
-/// PTX of /home/me/lines.cu by nvcc 13.0 with `-lineinfo`.
-const LINES: &str = include_str!("ptx/lines_nvcc.ptx");
+/// Output of nvcc 13.0 with `-lineinfo` for `/home/me/lines.cu`.
+const LINES: &str = include_str!("../ptx/lines_nvcc.ptx");
 
 fn gpu() -> Gpu {
     Gpu::new(Config { threads: Some(1), ..device() })
@@ -22,7 +20,7 @@ fn fault(gpu: &Gpu, module: &Module, entry: &str, threads: u32, args: &Args) -> 
 }
 
 #[test]
-fn a_fault_in_what_was_inlined_names_each_call() {
+fn fault_in_inlined_code_names_each_call() {
     let (gpu, module) = (gpu(), module(LINES));
     let (p, q) = (gpu.alloc(32).expect("memory"), gpu.alloc(32).expect("memory"));
     assert!(gpu.memory().set_name(p, "values"));
@@ -32,7 +30,7 @@ fn a_fault_in_what_was_inlined_names_each_call() {
         "/home/me/lines.cu:5:5: kernel `inlined(float const*, float*)`, block (0, 0, 0), thread (7, 0, 0), \
          ptx line 59, `ld.global.f32 %f1, [%rd6+4]`, in `inner(float const*, int)`, called at \
          /home/me/lines.cu:9:5, at /home/me/lines.cu:15:5: load of 4 bytes at global address \
-         0x1000000000020 is out of bounds; it ends 4 bytes behind the end of `values`, 32 bytes at \
+         0x1000000000020 is out of bounds; it ends 4 bytes past the end of `values`, 32 bytes at \
          0x1000000000000"
     );
     let location = fault.location.expect("lines");
@@ -42,7 +40,7 @@ fn a_fault_in_what_was_inlined_names_each_call() {
 }
 
 #[test]
-fn what_is_called_is_at_its_call() {
+fn fault_in_a_called_function_names_the_call() {
     let (gpu, module) = (gpu(), module(LINES));
     let (p, q) = (gpu.alloc(32).expect("memory"), gpu.alloc(32).expect("memory"));
     let fault = fault(&gpu, &module, "_Z5callsPKfPf", 8, &Args::new().ptr(p).ptr(q));
@@ -52,13 +50,12 @@ fn what_is_called_is_at_its_call() {
         text.contains(", in `called(float const*, int)`, called at /home/me/lines.cu:20:5: "),
         "{text}"
     );
-    let says =
-        "it ends 4 bytes behind the end of what argument 0 points to, 32 bytes at 0x1000000000000";
+    let says = "it ends 4 bytes past the end of the buffer of argument 0, 32 bytes at 0x1000000000000";
     assert!(text.ends_with(says), "{text}");
 }
 
 #[test]
-fn what_a_header_does_is_told_at_the_users_line() {
+fn faults_in_headers_are_reported_at_the_users_line() {
     let (gpu, module) = (gpu(), module(LINES));
     let counter = u32s(&gpu, &[0; 4]);
     let text = fault(&gpu, &module, "_Z6countsPi", 5, &Args::new().ptr(counter)).to_string();
@@ -68,10 +65,10 @@ fn what_a_header_does_is_told_at_the_users_line() {
     assert!(text.contains(header), "{text}");
 }
 
-/// The same file compiled with `-G`, which records inlined calls in its debug information only.
+/// The same file compiled with `-G`, for which only the debug information records inlined calls.
 #[test]
 fn debug_information_names_the_calls() {
-    let (gpu, module) = (gpu(), module(include_str!("ptx/lines_nvcc_debug.ptx")));
+    let (gpu, module) = (gpu(), module(include_str!("../ptx/lines_nvcc_debug.ptx")));
     let (p, q) = (gpu.alloc(32).expect("memory"), gpu.alloc(32).expect("memory"));
     let args = Args::new().ptr(p).ptr(q);
     let of = |entry: &str| fault(&gpu, &module, entry, 8, &args).location.expect("lines").to_string();
@@ -88,8 +85,8 @@ fn debug_information_names_the_calls() {
 }
 
 #[test]
-fn debug_information_may_be_anything() {
-    let text = include_str!("ptx/lines_nvcc_debug.ptx");
+fn corrupt_debug_information_is_ignored() {
+    let text = include_str!("../ptx/lines_nvcc_debug.ptx");
     let start = text.find(".section\t.debug_abbrev").expect("a section");
     let words: Vec<(usize, &str)> = text[start..].match_indices(".b8 ").step_by(7).collect();
     for (at, _) in words {
@@ -133,7 +130,7 @@ fn comments_of_llvm_name_the_calls() {
 }
 
 #[test]
-fn no_text_makes_chains_too_long() {
+fn inline_chains_are_limited() {
     let mut text = ".version 7.8 .target sm_80 .entry k() { .loc 1 1 1\n".to_owned();
     for line in 2..5000 {
         text += &format!(".loc 1 {line} 1, inlined_at 1 {} 1\n", line - 1);
@@ -159,31 +156,28 @@ fn missed(body: &str) -> String {
 }
 
 #[test]
-fn a_buffer_is_told_by_name_size_and_base_and_how_far_it_was_missed() {
+fn out_of_bounds_fault_names_the_nearest_buffer() {
     let x = "`x`, 32 bytes at 0x1000000000000";
-    assert_eq!(
-        missed("ld.global.u32 %r0, [%rd0+32];"),
-        format!("it ends 4 bytes behind the end of {x}")
-    );
+    assert_eq!(missed("ld.global.u32 %r0, [%rd0+32];"), format!("it ends 4 bytes past the end of {x}"));
     assert_eq!(
         missed("ld.global.v2.u32 {%r0, %r1}, [%rd0+32];"),
-        format!("it ends 8 bytes behind the end of {x}")
+        format!("it ends 8 bytes past the end of {x}")
     );
     assert_eq!(
         missed("ld.global.u8 %r0, [%rd0+1031];"),
-        format!("it ends 1000 bytes behind the end of {x}")
+        format!("it ends 1000 bytes past the end of {x}")
     );
     assert_eq!(missed("st.global.u32 [%rd0-4], %r0;"), format!("it begins 4 bytes before {x}"));
     assert_eq!(missed("st.global.u32 [8], %r0;"), format!("the nearest to it is {x}"));
-    let table = "it ends 4 bytes behind the end of `table`, 12 bytes at 0x";
+    let table = "it ends 4 bytes past the end of `table`, 12 bytes at 0x";
     assert!(missed("st.global.u32 [table+12], %r0;").starts_with(table));
-    let shared =
-        "the space has 24 bytes, of which it ends 12 behind; the last there is `last`, 8 bytes at 0x10";
+    let shared = "the space has 24 bytes, and the access ends 12 bytes past its end; the last array is \
+                  `last`, 8 bytes at 0x10";
     assert_eq!(missed("st.shared.u32 [%r1+16], %r0;"), shared);
 }
 
 #[test]
-fn what_was_freed_is_told() {
+fn faults_name_freed_buffers() {
     let gpu = gpu();
     let x = u32s(&gpu, &[0; 8]);
     gpu.memory().set_name(x, "x");
@@ -219,7 +213,7 @@ fn kinds(body: &str, threads: u32) -> Vec<HazardKind> {
 }
 
 #[test]
-fn bytes_of_one_word_are_places_of_their_own() {
+fn bytes_of_a_word_are_separate_locations() {
     let none: [HazardKind; 0] = [];
     let own = "st.shared.u8 [%r1], %r0; ld.shared.u8 %r2, [%r1]; st.shared.u8 [%r1], %r2;";
     assert_eq!(kinds(own, 64), none);
@@ -242,7 +236,7 @@ fn bytes_of_one_word_are_places_of_their_own() {
 
 /// A write is remembered until its own byte is written again, regardless of the word's other bytes.
 #[test]
-fn a_byte_is_not_forgotten_for_its_neighbours_sake() {
+fn writes_are_remembered_per_byte() {
     // Warps 0 and 1 write a byte each and warp 2 reads both; barriers order only one of the writes.
     let body = |first: &str, second: &str| {
         format!(
@@ -256,7 +250,8 @@ fn a_byte_is_not_forgotten_for_its_neighbours_sake() {
     let meets = "bar.arrive 2, 64;";
     assert_eq!(kinds(&body("", meets), 96), []);
     assert_eq!(kinds(&body(meets, ""), 96), [HazardKind::ReadWriteRace], "of byte 1");
-    // Without a distinction of bytes, warp 1's write hides that warp 0's is not ordered before the read.
+    // If bytes were not told apart, warp 1's write would hide that warp 0's write is not ordered before
+    // the read.
     let other = "bar.sync 2, 64; @!%p0 ld.shared.u8 %r6, [%r8]; E:";
     let first = body("", "").replace("bar.sync 1, 64;", "");
     let first = first.replace("bar.sync 2, 64; @!%p0 ld.shared.u16 %r6, [%r8]; E:", other);
@@ -265,8 +260,8 @@ fn a_byte_is_not_forgotten_for_its_neighbours_sake() {
     assert_eq!(kinds(&first, 96), [HazardKind::ReadWriteRace], "of byte 0");
 }
 
-/// Block 0 publishes a value after a fence; thread 0 of block 1 observes it by an atomic, and all
-/// threads of block 1 read the value after a barrier.
+/// Returns the findings of two blocks: block 0 writes a value and then a flag; thread 0 of block 1
+/// observes the flag by an atomic, and all threads of block 1 read the value after a barrier.
 fn last_block(write: &str, read: &str) -> Vec<Finding> {
     let body = format!(
         "setp.ne.u32 %p0, %r0, 0; setp.eq.u32 %p1, %r9, 0; @!%p1 bra C; @%p0 bra E;
@@ -279,7 +274,7 @@ fn last_block(write: &str, read: &str) -> Vec<Finding> {
 }
 
 #[test]
-fn an_acquire_fence_that_is_missing_is_told_from_a_release() {
+fn missing_acquire_differs_from_missing_release() {
     let fence = "fence.acq_rel.gpu;";
     assert_eq!(last_block(fence, fence), []);
     let found = last_block(fence, "");
@@ -287,8 +282,10 @@ fn an_acquire_fence_that_is_missing_is_told_from_a_release() {
     assert_eq!(kinds, [HazardKind::NoAcquire], "{found:?}");
     let text = found[0].to_string();
     let (start, says) = (
-        "race for want of an acquire fence at global address 0x1000000000000, byte 0 of `data`, 4096 bytes",
-        "; there is no acquire fence after the atomic at block (1, 0, 0), thread (0, 0, 0), ptx line 5, `atom.relaxed.gpu",
+        "race due to a missing acquire fence at global address 0x1000000000000, byte 0 of `data`, 4096 \
+         bytes",
+        "; an acquire fence is missing after the atomic at block (1, 0, 0), thread (0, 0, 0), ptx line \
+         5, `atom.relaxed.gpu",
     );
     assert!(text.starts_with(start) && text.contains(says), "{text}");
     for read in ["", fence] {
@@ -299,7 +296,7 @@ fn an_acquire_fence_that_is_missing_is_told_from_a_release() {
 }
 
 #[test]
-fn lanes_that_talk_by_volatile_accesses_in_lock_step_are_found_where_that_is_asked_for() {
+fn strict_checks_find_volatile_lockstep_exchange() {
     let body = |between: &str| {
         format!(
             "mul.lo.u32 %r2, %r0, 4; add.u32 %r2, %r8, %r2; st.volatile.shared.u32 [%r2], %r0; {between}

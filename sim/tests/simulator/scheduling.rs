@@ -1,9 +1,7 @@
 //! Independent thread scheduling, as from sm_70 on: groups with member masks, lanes that have exited,
 //! lanes that wait for each other on different paths, locks.
 
-mod common;
-
-use common::{device, module, read_u32s, u32s};
+use crate::common::{device, module, read_u32s, u32s};
 use warpfold_sim::{Args, Config, Error, Gpu, Launch, Stats};
 
 /// Runs a kernel with this body and `threads` threads per block. `%rd0` is the address of 64 words,
@@ -82,7 +80,7 @@ fn lanes_that_have_exited_are_not_waited_for() {
     assert_eq!(words(body, 64), expected);
     // In a block of 40 threads the other lanes never existed.
     assert_eq!(words("redux.sync.or.b32 %r1, %r0, -1; st.u32 [%rd1], %r1;", 40)[32..40], [39; 8]);
-    // One instruction serves four groups, two of which have lost a lane.
+    // One instruction serves four groups. Two groups have lost a lane.
     let body = format!(
         "{TILE_OF_8}setp.eq.u32 %p0, %r0, 5; setp.eq.or.u32 %p1, %r0, 20, %p0; @%p1 exit;
         redux.sync.add.u32 %r3, 1, %r2; st.u32 [%rd1], %r3;"
@@ -96,7 +94,7 @@ fn lanes_that_have_exited_are_not_waited_for() {
 }
 
 #[test]
-fn what_is_legal_and_mostly_a_mistake_fails_where_that_is_asked_for() {
+fn strict_mode_refuses_masks_of_exited_lanes() {
     let strict = |body: &str, threads| {
         let error = attempt(Config { strict: true, ..limited() }, body, threads).expect_err("strict");
         error.to_string()
@@ -122,7 +120,7 @@ fn what_is_legal_and_mostly_a_mistake_fails_where_that_is_asked_for() {
 }
 
 #[test]
-fn a_warp_meets_from_two_branches() {
+fn warp_barrier_joins_two_branches() {
     let body = "shl.b32 %r1, %r0, 2; add.u32 %r1, %r1, %a; xor.b32 %r2, %r0, 16; shl.b32 %r2, %r2, 2;
         add.u32 %r2, %r2, %a; setp.lt.u32 %p0, %r0, 16; @%p0 bra LOW;
         add.u32 %r3, %r0, 100; st.volatile.shared.u32 [%r1], %r3; bar.warp.sync -1;
@@ -135,12 +133,12 @@ fn a_warp_meets_from_two_branches() {
 }
 
 #[test]
-fn members_are_waited_for_that_come_later() {
+fn collectives_wait_for_late_members() {
     let body = "setp.lt.u32 %p0, %r0, 16; mov.u32 %r1, 7; @%p0 bra MEET; mov.u32 %r2, 0;
         LOOP: add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 100; @%p1 bra LOOP; mov.u32 %r1, %r2;
         MEET: shfl.sync.idx.b32 %r3, %r1, 31, 31, -1; st.u32 [%rd1], %r3;";
     assert_eq!(words(body, 32)[..32], [100; 32]);
-    // Lanes leave a loop one after the other; each round has the votes of the lanes still in it only.
+    // Lanes leave a loop one after the other. Each iteration counts only the lanes that are still in it.
     let body = "mov.u32 %r1, 0; mov.u32 %r3, 0;
         LOOP: setp.gt.u32 %p0, %r1, %r0; @%p0 bra OUT; activemask.b32 %r2; redux.sync.add.u32 %r2, 1, %r2;
         add.u32 %r3, %r3, %r2; add.u32 %r1, %r1, 1; bra LOOP;
@@ -168,7 +166,7 @@ fn a_lock_is_taken_by_each_lane() {
 }
 
 #[test]
-fn a_lane_may_wait_for_what_another_one_writes() {
+fn lane_can_wait_for_another_lanes_store() {
     for writer in [0, 31] {
         let body = format!(
             "st.volatile.shared.u32 [%a], 0; bar.sync 0; setp.eq.u32 %p0, %r0, {writer}; @%p0 bra WRITE;
@@ -201,7 +199,7 @@ fn a_barrier_that_is_not_aligned_is_reached_on_two_paths() {
 
 /// One half of a warp arrives at an mbarrier that the other half waits for.
 #[test]
-fn an_mbarrier_lies_between_two_paths() {
+fn mbarrier_synchronizes_divergent_paths() {
     for wait in ["mbarrier.try_wait.parity", "mbarrier.test_wait.parity"] {
         for arrive in ["lt", "ge"] {
             let body = format!(
@@ -218,7 +216,7 @@ fn an_mbarrier_lies_between_two_paths() {
 }
 
 #[test]
-fn lanes_that_wait_for_each_other_for_ever_are_named() {
+fn deadlocked_lanes_are_named() {
     let text = message(
         "setp.lt.u32 %p0, %r0, 16; @%p0 bra LOW; shfl.sync.idx.b32 %r1, %r0, 0, 31, -1; bra END;
          LOW: vote.sync.any.pred %p1, %p0, -1; END:",
@@ -244,7 +242,7 @@ const GRID_SYNC: &str = "
     LOOP: ld.acquire.gpu.u32 %r6, [%rd2+4]; xor.b32 %r6, %r6, %r5; setp.ge.s32 %p2, %r6, 0; @%p2 bra LOOP;
     MET: barrier.sync 0;";
 
-fn meet_across_the_grid(shape: Launch) -> Result<Vec<u32>, Error> {
+fn run_grid_sync(shape: Launch) -> Result<Vec<u32>, Error> {
     let module = module(&format!(
         ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 pointer)\n\
          {{ .reg .pred %p<4>; .reg .b32 %r<12>; .reg .b64 %rd<8>;\n\
@@ -267,18 +265,18 @@ fn meet_across_the_grid(shape: Launch) -> Result<Vec<u32>, Error> {
 }
 
 #[test]
-fn blocks_of_a_cooperative_launch_meet() {
-    let found = meet_across_the_grid(Launch::linear(20, 64).cooperatively()).expect("they meet");
+fn cooperative_launch_has_a_grid_barrier() {
+    let found = run_grid_sync(Launch::linear(20, 64).cooperatively()).expect("they meet");
     let expected: Vec<u32> = (0..32).map(|i| if i < 20 { (i + 1) % 20 + 1 } else { 0 }).collect();
     assert_eq!(found, expected);
     // Launches that are not cooperative have no such barrier.
-    let error = meet_across_the_grid(Launch::linear(20, 64)).expect_err("nowhere to meet").to_string();
+    let error = run_grid_sync(Launch::linear(20, 64)).expect_err("nowhere to meet").to_string();
     assert!(error.contains("atomic of 4 bytes at global address 0x4 is out of bounds"), "{error}");
 }
 
-/// Shared memory after the launch's own, reachable only by entries that read its address.
+/// Shared memory after that of the launch. Only entries that read its address can reach it.
 #[test]
-fn reserved_shared_memory_is_there_where_it_is_asked_for() {
+fn reserved_shared_memory_exists_only_when_used() {
     let body = "mov.u32 %r1, %reserved_smem_offset_1; mov.u32 %r2, %reserved_smem_offset_begin;
         mov.u32 %r3, %reserved_smem_offset_end; mov.u32 %r4, %reserved_smem_offset_cap; mov.u32 %r5, %total_smem_size;
         st.shared.u32 [%r1], 7; ld.shared.u32 %r6, [%r1+284]; ld.shared.u32 %r7, [%r1];

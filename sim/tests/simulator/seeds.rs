@@ -1,12 +1,10 @@
 //! Launches in an order chosen by a seed: correct kernels stay correct, and kernels that are only
 //! correct in lock step fail. Endless loops are stopped and named.
 
-mod common;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::{device, module, read_u32s, u32s};
+use crate::common::{device, module, read_u32s, u32s};
 use warpfold_sim::{Args, Config, Error, Fault, FaultKind, Gpu, Launch, Loop, Module, Observer};
 
 const SEEDS: u64 = 16;
@@ -24,8 +22,8 @@ fn differing(module: &Module, launch: Launch, count: usize) -> usize {
     (0..SEEDS).filter(|&seed| words(module, &launch.with_seed(seed), count) != plain).count()
 }
 
-/// The last steps of a reduction as written before Volta: volatile accesses of shared memory without a
-/// warp barrier between them.
+/// Returns a reduction as written before Volta: its last steps are volatile accesses of shared memory,
+/// with `between` where a warp barrier belongs.
 fn warp_synchronous(between: &str) -> Module {
     let steps: String = [16, 8, 4, 2, 1]
         .iter()
@@ -47,7 +45,7 @@ fn warp_synchronous(between: &str) -> Module {
 }
 
 #[test]
-fn warp_synchronous_code_goes_wrong_unless_barriers_are_there() {
+fn seeds_expose_missing_warp_barriers() {
     let launch = Launch::linear(1, 32);
     let wrong = warp_synchronous("");
     assert_eq!(words(&wrong, &launch, 1), [32 * 33 / 2], "in lock step it is right");
@@ -57,7 +55,7 @@ fn warp_synchronous_code_goes_wrong_unless_barriers_are_there() {
 }
 
 #[test]
-fn warps_have_their_turns_in_any_order() {
+fn seeds_reorder_warps() {
     let body = |between: &str| {
         module(&format!(
             ".version 7.8 .target sm_80 .entry k(.param .u64 p) {{ .reg .b32 %r<8>; .reg .b64 %rd<3>;
@@ -72,7 +70,7 @@ fn warps_have_their_turns_in_any_order() {
 }
 
 #[test]
-fn blocks_come_in_any_order_and_each_once() {
+fn seeds_permute_blocks() {
     let tickets = module(
         ".version 7.8 .target sm_80 .entry k(.param .u64 p) { .reg .b32 %r<8>; .reg .b64 %rd<3>;
          ld.param.u64 %rd0, [p]; mov.u32 %r0, %ctaid.x; mul.wide.u32 %rd1, %r0, 4; add.u64 %rd1, %rd0, %rd1;
@@ -90,7 +88,7 @@ fn blocks_come_in_any_order_and_each_once() {
 }
 
 #[test]
-fn what_is_right_stays_so() {
+fn correct_kernels_are_correct_under_every_seed() {
     for (text, launch, count) in [
         (
             "setp.lt.u32 %p, %r0, 16; @%p bra LOW; shfl.sync.bfly.b32 %r1, %r0, 8, 31, 0xffff0000; bra END;
@@ -141,7 +139,7 @@ impl Observer for Seen {
 }
 
 #[test]
-fn observers_see_such_launches_too() {
+fn observers_see_seeded_launches() {
     let module = warp_synchronous("bar.warp.sync -1;");
     let gpu = Gpu::new(device());
     let data = u32s(&gpu, &[0]);
@@ -161,7 +159,7 @@ fn endless(config: Config, text: &str, launch: &Launch) -> Fault {
     }
 }
 
-/// Nested loops, the outer of which does not end, after one that does.
+/// A loop that ends, followed by two nested loops; the outer one never ends.
 const ROUNDS: &str = ".version 7.8 .target sm_80
 .entry k(.param .u64 p) { .reg .pred %p; .reg .b32 %r<4>; .reg .b64 %rd<2>;
 ld.param.u64 %rd0, [p]; mov.u32 %r0, 0;
@@ -183,14 +181,14 @@ ret; }
 .file 1 \"wait.cu\"";
 
 #[test]
-fn what_does_not_end_is_told_with_its_loop() {
+fn endless_loops_are_named() {
     let limited = Config { thread_step_limit: 100_000, ..device() };
     let fault = endless(limited, ROUNDS, &Launch::linear(2, 64));
     assert_eq!(fault.looping, Some(Loop { first_line: 8, last_line: 17 }));
     let text = fault.to_string();
     assert!(text.starts_with("wait.cu:70:9: kernel `k`, block (0, 0, 0), thread ("), "{text}");
-    let says = "ptx line 17, `@%p bra OUTER`: limit of 100000 steps of one thread reached; the thread goes \
-                round in ptx lines 8 to 17";
+    let says = "ptx line 17, `@%p bra OUTER`: limit of 100000 steps of one thread reached; the thread \
+                loops in ptx lines 8 to 17";
     assert!(text.ends_with(says), "{text}");
     // Launch limits report the same loop.
     let fault = endless(Config { step_limit: 100_000, ..device() }, ROUNDS, &Launch::linear(1, 1));
@@ -219,7 +217,7 @@ fn what_does_not_end_is_told_with_its_loop() {
 }
 
 #[test]
-fn a_thread_may_take_as_many_steps_as_it_is_allowed() {
+fn thread_step_limit_is_exact() {
     let text = ROUNDS.replace("@%p bra OUTER;", "");
     let module = module(&text);
     let run = |limit: u64, blocks: u32| {

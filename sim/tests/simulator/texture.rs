@@ -1,8 +1,6 @@
 //! Textures and surfaces against the formulas of the CUDA manual.
 
-mod common;
-
-use common::{device, module, read_u32s, u32s};
+use crate::common::{device, module, read_u32s, u32s};
 use warpfold_sim::{
     AddressMode, Args, Channel, Config, Error, Exploration, Gpu, HazardKind, Hazards, Launch, Module,
     Sampler, Texels, Texture,
@@ -44,7 +42,7 @@ impl Image {
         Self { texels, bytes: Vec::new() }
     }
 
-    /// Fills each channel of each texel; only as many bits count as the channel has.
+    /// Fills each channel of each texel with the lowest bits of a value.
     fn fill(mut self, gpu: &Gpu, bits: impl Fn([u32; 3], u32) -> u32) -> Self {
         let planes = self.texels.planes();
         self.bytes = vec![0; (self.texels.plane_bytes * u64::from(planes)) as usize];
@@ -115,7 +113,7 @@ fn addressed(at: i64, count: i64, mode: AddressMode) -> Option<i64> {
     }
 }
 
-/// Returns the first texel along a dimension and the next one's weight: 8 bits, ties away from zero.
+/// Returns the first of two texels and the weight of the second one: 8 bits, ties away from zero.
 fn between(coordinate: f64) -> (i64, f64) {
     let fixed = ((coordinate - 0.5) * 256.0).round();
     ((fixed / 256.0).floor() as i64, (fixed / 256.0) - (fixed / 256.0).floor())
@@ -194,7 +192,7 @@ fn floats_are_read_as_the_manual_says() {
                     let inputs: Vec<[u32; 4]> = (0..32_u32)
                         .map(|lane| {
                             let along = |axis: usize, step: f32| {
-                                // Avoid edges, where address modes may choose the texel on either side.
+                                // Avoids edges, where address modes may choose the texel on either side.
                                 let at = lane as f32 * step - 2.99;
                                 let scale = if normalized { extent[axis] as f32 } else { 1.0 };
                                 (at / scale).to_bits()
@@ -230,7 +228,7 @@ fn floats_are_read_as_the_manual_says() {
 }
 
 #[test]
-fn integers_come_as_they_are_or_up_to_one() {
+fn integers_are_read_raw_or_normalized() {
     let gpu = gpu();
     let text = "tex.1d.v4.s32.s32 {%o0, %o1, %o2, %o3}, [%h, {%i0}];";
     let inputs: Vec<[u32; 4]> = (0..7_u32).map(|lane| [lane.wrapping_sub(1), 0, 0, 0]).collect();
@@ -310,7 +308,7 @@ fn layers_and_faces_are_planes() {
     ];
     for (face, (major, s, t)) in faces.into_iter().enumerate() {
         for (column, row) in [(0, 0), (7, 2), (3, 6)] {
-            // The middle of the texel, from -1 to 1, at any distance.
+            // The centre of the texel, from -1 to 1. The direction may have any length.
             let along = |at: i32| (at as f32 + 0.5) / 4.0 - 1.0;
             let direction: Vec<u32> = (0..3)
                 .map(|i| (2.5 * (major[i] + s[i] * along(column) + t[i] * along(row))).to_bits())
@@ -326,7 +324,7 @@ fn layers_and_faces_are_planes() {
 }
 
 #[test]
-fn what_is_written_to_a_surface_is_read_from_it() {
+fn surface_reads_return_earlier_writes() {
     let gpu = gpu();
     let image =
         Image::new(Channel::U32, 1, 3, [8, 4, 3]).fill(&gpu, |[x, y, z], _| x + 10 * y + 100 * z);
@@ -360,7 +358,7 @@ fn what_is_written_to_a_surface_is_read_from_it() {
 }
 
 #[test]
-fn outside_of_a_surface_is_as_the_instruction_says() {
+fn out_of_range_surface_access_follows_its_mode() {
     let gpu = gpu();
     let image = Image::new(Channel::U32, 1, 2, [4, 2, 1]).fill(&gpu, |[x, y, _], _| 1 + x + 10 * y);
     let surface = gpu.create_surface(image.texels);
@@ -382,14 +380,15 @@ fn outside_of_a_surface_is_as_the_instruction_says() {
     let said = said.expect_err("outside").to_string();
     assert!(
         said.ends_with(
-            "load of 4 bytes of a surface at byte 8, row 2, plane 0; it has 16 bytes, 2 rows, 1 planes"
+            "load of 4 bytes at byte 8, row 2, plane 0 is outside of the surface, which has 16 bytes, 2 \
+             rows, 1 planes"
         ),
         "{said}"
     );
 }
 
 #[test]
-fn objects_that_are_not_there_or_are_others_are_faults() {
+fn unknown_and_mismatched_handles_are_faults() {
     let gpu = gpu();
     let image = Image::new(Channel::F32, 1, 2, [4, 2, 1]).fill(&gpu, |_, _| 0);
     let texture = gpu.create_texture(Texture { texels: image.texels, sampler: PLAIN });
@@ -398,32 +397,34 @@ fn objects_that_are_not_there_or_are_others_are_faults() {
     };
     let tex = "tex.2d.v4.f32.f32 {%o0, %o1, %o2, %o3}, [%h, {%i0, %i1}];";
     assert!(said(tex, 0).ends_with(
-        "0x0 is no texture of the device; allowed is the handle of one that is not destroyed"
+        "0x0 is not a texture of the device; allowed is the handle of a texture that is not destroyed"
     ));
     assert!(
         said("suld.b.2d.b32.trap {%o0}, [%h, {%i0, %i1}];", texture)
-            .contains("is no surface of the device")
+            .contains("is not a surface of the device")
     );
     assert!(
-        said("tex.3d.v4.f32.f32 {%o0, %o1, %o2, %o3}, [%h, {%i0, %i1, %i2, %i2}];", texture)
-            .ends_with("`.3d` of a texture or surface of 2 dimensions; allowed is the geometry that it was made with")
+        said("tex.3d.v4.f32.f32 {%o0, %o1, %o2, %o3}, [%h, {%i0, %i1, %i2, %i2}];", texture).ends_with(
+            "`.3d` does not match a texture or surface of 2 dimensions; allowed is the geometry that it \
+             was created with"
+        )
     );
     gpu.free(image.texels.address).expect("live memory");
     assert!(said(tex, texture).contains("load of 4 bytes at global address"));
     gpu.destroy_texture(texture);
-    assert!(said(tex, texture).contains("is no texture of the device"));
+    assert!(said(tex, texture).contains("is not a texture of the device"));
 }
 
 #[test]
-fn what_there_is_no_texture_instruction_for() {
+fn invalid_texture_instructions_are_refused() {
     let refused = |text: &str| Module::parse(&kernel(text)).expect_err("refused").message;
     assert_eq!(
         refused("tex.2d.v4.f32.f32 {%o0, %o1, %o2, %o3}, [%h, {%i0}];"),
-        "1 coordinates for 2 of `.2d`"
+        "1 coordinates are given, but 2 are needed for `.2d`"
     );
     assert_eq!(
         refused("tex.2d.v4.f32.f32 {%o0, %o1, %o2, %o3}, [%h, %h, {%i0, %i1}];"),
-        "textures and samplers that are named apart are not supported"
+        "separate operands for texture and sampler are not supported; give one texture handle"
     );
     assert_eq!(
         refused("tex.2d.v4.f32.f32 {%o0, %o1, %o2, %o3}, [%h];"),
@@ -431,10 +432,9 @@ fn what_there_is_no_texture_instruction_for() {
     );
     assert_eq!(
         refused("sust.p.2d.b32.trap [%h, {%i0, %i1}], {%i2};"),
-        "surfaces are accessed by bytes (`.b`) only"
+        "formatted surface access (`.p`) is not supported; use byte access (`.b`)"
     );
     assert_eq!(refused("ld.global.u32 %o0, [%h, {%i0, %i1}];"), "the address must be in brackets");
-    // With a single level, the level is ignored.
     assert!(
         Module::parse(&kernel("tex.level.2d.v4.f32.f32 {%o0, %o1, %o2, %o3}, [%h, {%i0, %i1}], %i2;"))
             .is_ok()
@@ -445,7 +445,7 @@ fn what_there_is_no_texture_instruction_for() {
 }
 
 #[test]
-fn surfaces_are_watched_and_not_explored() {
+fn surface_races_are_found_but_not_explored() {
     let hazards = Hazards::new();
     let gpu = gpu();
     let image = Image::new(Channel::U32, 1, 1, [64, 1, 1]).fill(&gpu, |_, _| 0);
@@ -468,6 +468,6 @@ fn surfaces_are_watched_and_not_explored() {
     let args = Args::new().ptr(data).ptr(data).u64(surface);
     let exploration = Exploration::new(&gpu).launch(&module, "k", &Launch::linear(1, 1), &args);
     let refused = exploration.expect("a launch").run(|_| Ok(())).expect_err("it is not explored");
-    let why = "the kernel has textures or surfaces, which explorations do not follow";
+    let why = "the kernel has textures or surfaces, which explorations do not support";
     assert!(refused.to_string().contains(why), "{refused}");
 }

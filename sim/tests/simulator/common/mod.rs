@@ -7,7 +7,7 @@ pub(crate) fn module(ptx: &str) -> Module {
     Module::parse(ptx).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Limits that end a kernel that hangs.
+/// Returns limits that end a kernel that hangs.
 pub(crate) fn device() -> Config {
     Config { memory_limit: 256 << 20, step_limit: 200_000_000, ..Config::default() }
 }

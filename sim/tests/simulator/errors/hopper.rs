@@ -2,8 +2,8 @@
 
 use warpfold_sim::{Args, Config, Error, FaultKind, Gpu, Launch, MbarrierProblem};
 
-use super::common::{device, module, u32s};
 use super::{message, refused, run_on};
+use crate::common::{device, module, u32s};
 
 /// Returns a kernel's error on one thread, with an mbarrier at `sh` that waits for two arrivals.
 fn alone(body: &str) -> String {
@@ -43,7 +43,8 @@ fn mbarriers_that_do_not_exist() {
     );
     assert_alone(
         "st.shared.u64 [sh], 5; mbarrier.arrive.shared.b64 _, [sh];",
-        "mbarrier at shared address 0x0 holds 0x5, which is no mbarrier's state; its bytes were overwritten",
+        "mbarrier at shared address 0x0 holds 0x5, which is not the state of an mbarrier; its bytes \
+         were overwritten",
     );
     assert_alone(
         "mbarrier.arrive.b64 _, [%rd0];",
@@ -55,8 +56,8 @@ fn mbarriers_that_do_not_exist() {
     );
     assert_alone(
         "mbarrier.init.shared.b64 [sh+64], 2;",
-        "mbarrier of 8 bytes at shared address 0x40 is out of bounds; the space has 64 bytes, of which it \
-         ends 8 behind; the last there is `sh`, 64 bytes at 0x0",
+        "mbarrier of 8 bytes at shared address 0x40 is out of bounds; the space has 64 bytes, and the \
+         access ends 8 bytes past its end; the last array is `sh`, 64 bytes at 0x0",
     );
 }
 
@@ -152,13 +153,13 @@ fn bulk_copies_that_cannot_be_made() {
     );
     ends(
         copy("sh+16", "%rd0", "272", "sh"),
-        "copy of 272 bytes at global address 0x1000000000000 is out of bounds; \
-         it ends 16 bytes behind the end of what argument 0 points to, 256 bytes at 0x1000000000000",
+        "copy of 272 bytes at global address 0x1000000000000 is out of bounds; it ends 16 bytes past \
+         the end of the buffer of argument 0, 256 bytes at 0x1000000000000",
     );
     ends(
         copy("sh+48", "%rd0", "32", "sh"),
-        "copy of 32 bytes at shared address 0x30 is out of bounds; the space has 64 bytes, of which it ends \
-         16 behind; the last there is `sh`, 64 bytes at 0x0",
+        "copy of 32 bytes at shared address 0x30 is out of bounds; the space has 64 bytes, and the \
+         access ends 16 bytes past its end; the last array is `sh`, 64 bytes at 0x0",
     );
     ends(
         copy("sh+16", "%rd0", "16", "sh+8"),
@@ -185,12 +186,13 @@ fn bulk_copies_that_cannot_be_made() {
 fn blocks_that_exit_before_their_copies_land() {
     assert_alone(
         "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [sh+16], [%rd0], 32, [sh];",
-        "bulk copy of 32 bytes is still under way as block rank 0 of the cluster exits, \
-         whose shared memory it writes; a wait for its mbarrier must come first",
+        "bulk copy of 32 bytes still writes the shared memory of block rank 0 of the cluster as the \
+         block exits; a wait for its mbarrier must come first",
     );
     assert_alone(
         "cp.async.bulk.global.shared::cta.bulk_group [%rd0], [sh+16], 16; cp.async.bulk.commit_group;",
-        "whose shared memory it reads; cp.async.bulk.wait_group.read must come first",
+        "still reads the shared memory of block rank 0 of the cluster as the block exits; \
+         cp.async.bulk.wait_group.read must come first",
     );
     // A block may exit once its bulk copies have read their source; a thread's own copies end with it.
     let gpu = Gpu::new(device());
@@ -199,7 +201,7 @@ fn blocks_that_exit_before_their_copies_land() {
         cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0; cp.async.ca.shared.global [sh], [%rd0], 4;";
     let module = module(&super::kernel(body));
     gpu.launch(&module, "k", &Launch::linear(1, 1), &Args::new().ptr(data)).expect("runs");
-    assert_eq!(super::common::read_u32s(&gpu, data, 1), [7]);
+    assert_eq!(crate::common::read_u32s(&gpu, data, 1), [7]);
 }
 
 #[test]
@@ -210,8 +212,8 @@ fn shared_memory_of_other_blocks() {
     assert!(text.contains("block (1, 0, 0), thread (0, 0, 0), ptx line 11"), "{text}");
     assert!(
         text.ends_with(
-            "store at shared address 0x4 of block rank 0 of the cluster, which has exited; \
-             a block must wait for the last access from outside, as at barrier.cluster"
+            "store at shared address 0x4 of block rank 0 of the cluster, which has exited; a block must \
+             wait for the last access by other blocks before it exits, for example at barrier.cluster"
         ),
         "{text}"
     );
@@ -220,12 +222,12 @@ fn shared_memory_of_other_blocks() {
         text.ends_with("load at shared address 0x0 of block rank 5; the cluster has 2 blocks"),
         "{text}"
     );
-    // Without `::cluster`, the address is outside the block's own memory.
+    // Without `::cluster`, an address must be in the block's own memory.
     let text = in_cluster("mapa.shared::cluster.u32 %r2, sh, 1; ld.shared.u32 %r3, [%r2];");
     assert!(text.contains("shared address 0x2000000 is out of bounds"), "{text}");
     let text = in_cluster("mapa.shared::cluster.u32 %r2, sh, 1; st.shared::cluster.u32 [%r2+64], %r3;");
     assert!(
-        text.contains("shared address 0x40 is out of bounds; the space has 64 bytes, of which"),
+        text.contains("shared address 0x40 is out of bounds; the space has 64 bytes, and"),
         "{text}"
     );
     let text = in_cluster(
@@ -321,7 +323,10 @@ fn text_of_copies_and_clusters_that_is_not_supported() {
         let text = refused(body);
         assert!(text.ends_with(expected), "{body}: {text}");
     };
-    ends("mbarrier.init.global.b64 [%rd0], 1;", "an mbarrier is in shared memory, not in global memory");
+    ends(
+        "mbarrier.init.global.b64 [%rd0], 1;",
+        "an mbarrier must be in shared memory, not in global memory",
+    );
     ends(
         "mbarrier.arrive.shared::cluster.b64 %rd1, [%r0];",
         "an arrival in `.shared::cluster` memory returns no state, only `_`",
@@ -338,11 +343,11 @@ fn text_of_copies_and_clusters_that_is_not_supported() {
     ends("cp.async.cg.shared.global [sh], [%rd0], 8;", "`cp.async.cg` copies 16 bytes");
     ends("cp.async.ca.shared.global [sh], [%rd0], 12;", "`cp.async.ca` copies 4, 8 or 16 bytes");
     ends("cp.async.ca.global.shared [%rd0], [sh], 4;", "`cp` does not copy between these state spaces");
-    ends("cp.async.wait_group %r0;", "the number of groups to leave under way must be a constant");
+    ends("cp.async.wait_group %r0;", "the number of groups that may stay pending must be a constant");
     ends("cp.async.bulk.wait_all;", "`cp.async.bulk` has no `.wait_all`");
     ends(
         "cp.async.bulk.shared::cluster.global.bulk_group [sh], [%rd0], 16;",
-        "bulk copies to global memory have groups, the others an mbarrier",
+        "bulk copies to global memory complete through groups, all others through an mbarrier",
     );
     ends(
         "cp.async.bulk.tensor.1d.shared::cta.global.tile [sh], [%rd0, {%r0}], [sh];",
@@ -350,7 +355,7 @@ fn text_of_copies_and_clusters_that_is_not_supported() {
     );
     ends(
         "mapa.u32 %r1, %r0, 0;",
-        "generic addresses have 64 bits; with `.shared::cluster`, 32 are enough",
+        "a generic address needs 64 bits; 32 bits are allowed with `.shared::cluster`",
     );
     ends("barrier.cluster.sync;", "`barrier` needs an operation: one of `.arrive`, `.wait`");
 }

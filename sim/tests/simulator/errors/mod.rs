@@ -1,10 +1,8 @@
 //! Every kind of error with its message: line, text, kernel, block, thread, value and allowed values.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod hopper;
 
-use common::{device, module, u32s};
+use crate::common::{device, module, u32s};
 use warpfold_sim::{Args, Config, Error, FaultKind, Gpu, Launch, Module, Space};
 
 /// Returns a kernel `k` with one pointer parameter in `%rd0`; the body starts at line 9.
@@ -38,13 +36,13 @@ fn global_memory_out_of_bounds() {
         "mad.wide.u32 %rd1, %r0, 8, %rd0;\nst.global.u32 [%rd1], %r0;",
         "kernel `k`, block (0, 0, 0), thread (32, 0, 0), ptx line 10, `st.global.u32 [%rd1], %r0`: \
          store of 4 bytes at global address 0x1000000000100 is out of bounds; \
-         it ends 4 bytes behind the end of what argument 0 points to, 256 bytes at 0x1000000000000",
+         it ends 4 bytes past the end of the buffer of argument 0, 256 bytes at 0x1000000000000",
     );
     assert_message(
         "ld.global.u32 %r1, [%rd0+256];",
         "kernel `k`, block (0, 0, 0), thread (0, 0, 0), ptx line 9, `ld.global.u32 %r1, [%rd0+256]`: \
          load of 4 bytes at global address 0x1000000000100 is out of bounds; \
-         it ends 4 bytes behind the end of what argument 0 points to, 256 bytes at 0x1000000000000",
+         it ends 4 bytes past the end of the buffer of argument 0, 256 bytes at 0x1000000000000",
     );
     assert!(
         message("ld.u32 %r1, [8];").contains("load of 4 bytes at global address 0x8 is out of bounds")
@@ -80,18 +78,16 @@ fn misaligned_accesses() {
 
 #[test]
 fn shared_local_param_and_const_memory_out_of_bounds() {
-    assert!(
-        message("st.shared.u32 [sh+64], %r0;").ends_with(
-            "store of 4 bytes at shared address 0x40 is out of bounds; the space has 64 bytes, of which it ends \
-             4 behind; the last there is `sh`, 64 bytes at 0x0"
-        )
-    );
+    assert!(message("st.shared.u32 [sh+64], %r0;").ends_with(
+        "store of 4 bytes at shared address 0x40 is out of bounds; the space has 64 bytes, and the \
+         access ends 4 bytes past its end; the last array is `sh`, 64 bytes at 0x0"
+    ));
     let gpu = Gpu::new(device());
     let body = "mov.u32 %r1, dyn; mad.lo.u32 %r1, %r0, 4, %r1; st.shared.u32 [%r1+32], %r0; st.shared.u8 [sh], %h0;";
     let error = run_on(&gpu, body, Launch::linear(1, 32).with_dynamic_shared(128)).to_string();
     assert!(error.contains("thread (24, 0, 0)"), "{error}");
-    let says = "shared address 0xc0 is out of bounds; the space has 192 bytes, of which it ends 4 behind; \
-                the last there is `dyn`, 128 bytes at 0x40";
+    let says = "shared address 0xc0 is out of bounds; the space has 192 bytes, and the access ends 4 \
+                bytes past its end; the last array is `dyn`, 128 bytes at 0x40";
     assert!(error.ends_with(says), "{error}");
     assert!(message("ld.local.u32 %r1, [lo+32];").ends_with("the thread has 32 bytes"));
     assert!(message("ld.local.u64 %rd1, [lo+28];").contains("misaligned"));
@@ -201,7 +197,7 @@ fn traps_and_step_limits() {
         let gpu = Gpu::new(Config { step_limit: 5000, threads: Some(threads), ..device() });
         let error = run_on(&gpu, "LOOP: bra LOOP;", Launch::linear(3, 32)).to_string();
         assert!(error.contains("ptx line 9, `bra LOOP`: "), "{error}");
-        let says = "step limit of 5000 warp instructions reached; the thread goes round in ptx line 9";
+        let says = "step limit of 5000 warp instructions reached; the thread loops in ptx line 9";
         assert!(error.ends_with(says), "{error}");
     }
 }
@@ -252,8 +248,8 @@ fn host_copies_outside_of_allocations() {
     let text = gpu.write(data + 4, &[0; 8]).expect_err("too long").to_string();
     assert_eq!(
         text,
-        "write of 8 bytes at 0x1000000000004 is outside of every live allocation; \
-         it ends 4 bytes behind the end of an allocation of 8 bytes at 0x1000000000000"
+        "write of 8 bytes at 0x1000000000004 is outside of every live allocation; it ends 4 bytes past \
+         the end of an allocation of 8 bytes at 0x1000000000000"
     );
     assert!(gpu.read(8, &mut [0]).expect_err("null").to_string().starts_with("read of 1 bytes at 0x8 "));
     assert!(gpu.fill(data, 0, 9).is_err());
@@ -358,7 +354,7 @@ fn text_that_is_not_supported() {
     expect("bra NOWHERE;", "ptx line 9, column 1: `NOWHERE` is not declared");
     expect("X: X: ret;", "ptx line 9, column 4: `X` is declared twice");
     expect("add.u32 %r0, %r1, %r2", "ptx line 10, column 1: expected `,` or `;`, found `ret`");
-    expect("mov.u32 %r0, 5 #;", "ptx line 9, column 16: `#;` is no token of ptx");
+    expect("mov.u32 %r0, 5 #;", "ptx line 9, column 16: `#;` is not a PTX token");
     expect(
         "shfl.down.b32 %r0, %r1, 1, 31;",
         "ptx line 9, column 1: `shfl` without `.sync` does not exist on this target",
@@ -385,7 +381,7 @@ fn text_that_is_not_supported() {
     );
     expect(
         "red.shared.add.v2.f32 [sh], {%f0, %f1};",
-        "ptx line 9, column 1: vector atomics (`.v2`) are sums in global memory only",
+        "ptx line 9, column 1: vector atomics (`.v2`) are allowed only for `.add` in global memory",
     );
     assert!(refused("cvt.u32.f32 %r0, %f0;").contains("needs `.rni`"));
     expect(
@@ -397,7 +393,8 @@ fn text_that_is_not_supported() {
         "ptx line 9, column 1: `cvt` has no form for type `.b32` with these modifiers",
     );
     assert!(
-        refused("mov.u64 %rd0, %tid.x;").contains("special register `%tid` has 32 bits, needed are 64")
+        refused("mov.u64 %rd0, %tid.x;")
+            .contains("special register `%tid` has 32 bits, but 64 are needed")
     );
     assert!(refused("lop3.b32 %r0, %r1, %r2, %r3, 256;").contains("from 0 to 255"));
 }
@@ -428,23 +425,28 @@ fn calls_that_cannot_be_made() {
     };
     assert_eq!(
         with(".extern .func (.param .b64 r) realloc (.param .b64 a);", "call realloc, (%rd0);"),
-        "ptx line 9, column 1: call of `realloc`, which is an external function without a body here"
+        "ptx line 9, column 1: call of `realloc`, which is an external function without a body in this \
+         module"
     );
     assert_eq!(
         with(
             ".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);",
             "call vprintf, (%rd0, %rd1);"
         ),
-        "ptx line 9, column 1: `vprintf` takes `.param` variables of [8, 8] bytes and gives [4]"
+        "ptx line 9, column 1: `vprintf` takes `.param` variables of [8, 8] bytes and returns [4]"
     );
-    assert!(with(".func f(.param .b32 a) { ret; }", "call f;").contains("with 0 values for 1"));
+    assert!(
+        with(".func f(.param .b32 a) { ret; }", "call f;").ends_with("0 values where it declares 1")
+    );
     assert!(
         with(".func f(.param .b32 a) { ret; }", "call f, (%r0);")
             .contains("needs a `.param` variable of 4 bytes")
     );
     assert!(refused("call %rd0, (%r0), P;").contains("values of a call must be `.param` variables"));
-    assert!(refused("call %rd0, P, (%r0);").contains("ends with its values, or a prototype behind"));
-    assert!(refused("call 0, P;").contains("a call names a function or a register"));
+    assert!(
+        refused("call %rd0, P, (%r0);").contains("end with its arguments, or with a prototype after")
+    );
+    assert!(refused("call 0, P;").contains("the target of a call must be a function or a register"));
     // An undefined function that nothing calls is not an error.
     let text = kernel("").replace(".extern .shared .b8 dyn[];", ".extern .func nobody();");
     assert!(Module::parse(&text).is_ok());

@@ -1,5 +1,5 @@
 //! Tests the simulator's floating-point arithmetic against `rustc_apfloat`: each instruction runs over
-//! special operands, the ends of every exponent, and seeded random operands near rounding boundaries.
+//! special operands, numbers of every exponent, and seeded random operands near rounding boundaries.
 //!
 //! `WARPFOLD_FLOAT_CASES` is the number of random cases of all instructions together.
 
@@ -66,7 +66,7 @@ fn check(gpu: &Gpu, instruction: &Instruction, random: u64) -> (u64, Vec<Mismatc
     (count, wrong)
 }
 
-/// Describes a wrong instruction in one line, with its wrong case that has the fewest bits set.
+/// Describes a wrong instruction in one line, with the failed case that has the fewest bits set.
 fn describe(instruction: &Instruction, wrong: &[Mismatch]) -> Option<String> {
     let simplest =
         wrong.iter().min_by_key(|case| case.operands.map(u64::count_ones).iter().sum::<u32>())?;
@@ -80,7 +80,7 @@ fn describe(instruction: &Instruction, wrong: &[Mismatch]) -> Option<String> {
 }
 
 #[test]
-fn arithmetic_is_that_of_an_independent_implementation() {
+fn arithmetic_matches_rustc_apfloat() {
     let instructions = catalogue::instructions();
     let each = random_cases().div_ceil(instructions.len() as u64);
     let gpu = Gpu::new(Config::default());

@@ -136,8 +136,8 @@ fn few() -> Vec<Case> {
             |lane| [lane * 3],
             |lane| [lane * 3],
         ),
-        // Without `.noinc` the arrival first increments the pending count, so the phase waits for it
-        // too.
+        // Without `.noinc` the asynchronous arrival first increments the pending count, so that the
+        // phase also waits for this arrival.
         lanes(
             "dp = d",
             &format!(
@@ -233,7 +233,7 @@ fn bulk() -> Vec<Case> {
     ]
 }
 
-/// In a launch without clusters, each block is a cluster of its own.
+/// Returns cases for a launch without clusters, in which each block is a cluster of its own.
 fn clusters() -> Vec<Case> {
     vec![
         lanes("r = ", "getctarank.shared::cluster.u32 %o0, shm;", |_| [], |_| [0]),

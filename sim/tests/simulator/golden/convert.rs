@@ -104,7 +104,7 @@ fn integers() -> Vec<Case> {
         sweep1("h = h", "cvt.s16.s8 %o0, %i0;", &[0x7f, 0x80, 0x1ff], |a| {
             u64::from(a as u8 as i8 as i16 as u16)
         }),
-        // A register wider than the type is filled by extending the type.
+        // A register wider than the type is filled by extending the value.
         sweep1("r = r", "cvt.s8.s32 %o0, %i0;", EDGES32, |a| u64::from(a as u8 as i8 as i32 as u32)),
         sweep1("r = r", "cvt.u8.s32 %o0, %i0;", EDGES32, |a| a & 0xff),
         sweep1("d = d", "cvt.u64.u32 %o0, %i0;", EDGES64, |a| a & ONES32),

@@ -388,7 +388,7 @@ fn extremes() -> Vec<Case> {
     ]
 }
 
-/// Returns cases at which the functions are exact, as any good approximation must be too.
+/// Returns cases for which any good approximation gives the correctly rounded result.
 fn special() -> Vec<Case> {
     vec![
         case(

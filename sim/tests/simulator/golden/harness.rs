@@ -143,8 +143,8 @@ impl Case {
         (kinds(outputs), kinds(inputs))
     }
 
-    /// Returns the register type in a style: untyped bits as LLVM declares them, or the type of the
-    /// computation as libNVVM and nvcc do.
+    /// Returns the type of a register: untyped bits as LLVM declares them, or the type of the
+    /// computation, as libNVVM and nvcc do.
     fn register(&self, kind: char, style: Style) -> &'static str {
         let integers = [".u", ".s"].iter().any(|class| self.text.contains(class));
         let float = |ty: &str| self.text.contains(ty) && !integers;

@@ -236,7 +236,7 @@ fn bits() -> Vec<Case> {
                 (&[0b1011_0010, 4, 0], &[4]),
                 (&[0b1011_0010, 3, 0], &[ONES32]),
                 (&[0b1011_0010, 0, 9], &[ONES32]),
-                // The last base that a mask contains, and the first that it lacks.
+                // Base 31 is the last bit of the mask; base 32 is outside of the mask.
                 (&[MIN32 | 1, 31, 1], &[31]),
                 (&[MIN32 | 1, 31, 0xffff_fffe], &[0]),
                 (&[ONES32, 32, 0], &[ONES32]),

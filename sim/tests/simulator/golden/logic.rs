@@ -33,7 +33,7 @@ fn logic() -> Vec<Case> {
         case("r = r r r", "lop3.b32 %o0, %i0, %i1, %i2, 0;", &[(&[1, 2, 3], &[0])]),
         case("r = r r r", "lop3.b32 %o0, %i0, %i1, %i2, 0xff;", &[(&[1, 2, 3], &[ONES32])]),
     ];
-    // The truth table of an expression is the expression evaluated on these three bytes.
+    // The immediate of `lop3` is the expression evaluated on the bytes 0xf0, 0xcc and 0xaa.
     let expressions: [fn(u64, u64, u64) -> u64; 4] = [
         |a, b, c| a & b & c,
         |a, b, c| a & b | !a & c,

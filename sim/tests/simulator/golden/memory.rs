@@ -11,7 +11,7 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 fn loads() -> Vec<Case> {
-    // 0x80 and 0x8081 have their top bits set, so that sign extension shows.
+    // 0x81 and 0x8081 have their top bits set, so that sign extension shows.
     let store = "st.global.u32 [%scratch], %i0;";
     let load = |signature, ty: &str, expected: u64| {
         let text = format!("{store} *ld.global.{ty} %o0, [%scratch];");
@@ -365,7 +365,7 @@ fn fences() -> Vec<Case> {
     ]
 }
 
-/// Textures and surfaces; `tests/texture.rs` has more.
+/// Returns cases of textures and surfaces; `texture.rs` has more.
 fn textures() -> Vec<Case> {
     let place = |lane: u64| [lane % 8, lane / 8];
     vec![

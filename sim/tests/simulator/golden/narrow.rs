@@ -10,7 +10,7 @@ pub(crate) fn cases() -> Vec<Case> {
 struct Format {
     fraction: u32,
     bias: i32,
-    /// Reserves the largest exponent for infinities and NaNs.
+    /// Set if the largest exponent is reserved for infinities and NaNs.
     ieee: bool,
 }
 
@@ -31,7 +31,7 @@ impl Format {
         }
     }
 
-    /// Returns the nearest finite number, ties to even.
+    /// Returns the nearest finite number; ties go to the even one.
     fn nearest(self, value: f64) -> u64 {
         if value.is_nan() {
             return 0x7f;
@@ -258,7 +258,7 @@ fn sets() -> Vec<Case> {
         ("nan", |a, b| a.is_nan() || b.is_nan()),
     ];
     for (name, test) in tests {
-        // The lower halves in one order, the upper in another.
+        // The lower halves are in one order, the upper halves in another.
         let pairs = |values: [u64; 8]| values.map(|low| low | values[(low as usize + 3) % 8] << 16);
         let both = |a: u64, b: u64, truth: u64, value: &dyn Fn(u64) -> f64| {
             let one = |shift: u64| test(value(a >> shift & 0xffff), value(b >> shift & 0xffff));

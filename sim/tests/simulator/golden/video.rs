@@ -36,7 +36,7 @@ pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     let ty = |signed| if signed { "s32" } else { "u32" };
     for (count, bits) in [(2, 16), (4, 8)] {
-        // All of the same signedness, and a first operand that differs from the others.
+        // All operands have the same signedness, or the first operand differs from the others.
         for signs in [0, 2, 5, 7] {
             let [d, a, b] = [signs & 1 != 0, signs & 2 != 0, signs & 4 != 0];
             for (name, operation) in operations {

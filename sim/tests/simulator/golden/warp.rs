@@ -19,7 +19,7 @@ fn shuffles() -> Vec<Case> {
             [(lane ^ 16) * 10, 1]
         }),
         lanes("r = r", "shfl.sync.idx.b32 %o0, %i0, 5, 31, -1;", value, |_| [50]),
-        // Segments of eight lanes: c is 0x1800 plus the clamp 31.
+        // Segments of eight lanes: operand c is 0x1800 plus the clamp 31.
         lanes("rp = r", "shfl.sync.down.b32 %o0|%o1, %i0, 4, 0x181f, -1;", value, |lane| {
             if lane % 8 < 4 { [(lane + 4) * 10, 1] } else { [lane * 10, 0] }
         }),
@@ -135,7 +135,7 @@ fn others() -> Vec<Case> {
     ]
 }
 
-/// Matrix products and moves; `tests/matrix.rs` has more.
+/// Returns cases of matrix products and moves; `matrix.rs` has more.
 fn matrices() -> Vec<Case> {
     const ONES: u64 = 0x3c00_3c00;
     // A matrix whose halves are 1000 + 8 row + column, two per lane, and its transpose.

@@ -13,14 +13,14 @@ pub(crate) enum Accuracy {
     Trigonometric,
     /// `lg2`: an absolute error near 1, a relative one elsewhere.
     Logarithm,
-    /// `div.approx`: two units in the last place while the divisor is within 2^126 of 1.
+    /// `div.approx`: two units in the last place, for divisors from 2^-126 to 2^126.
     Quotient,
-    /// A double whose lower word is not computed. The manual has no bound; 2^-18 is that of a 20-bit
-    /// fraction with a few units to spare.
+    /// Instructions that compute only the upper word of a double. The manual has no bound; 2^-18 is a
+    /// few units in the last place of that word's 20 fraction bits.
     Upper,
 }
 
-/// Returns a float's value; infinity maps to the first power of two past the format.
+/// Returns a float's value; infinity maps to the first power of two past the format's range.
 fn value(shape: Shape, bits: u64) -> f64 {
     let magnitude = bits & (shape.sign() - 1);
     let fraction = magnitude & ((1 << shape.fraction) - 1);
@@ -72,7 +72,7 @@ impl Instruction {
         (number - other).abs() <= tolerance
     }
 
-    /// Returns the greatest allowed distance from the correctly rounded result; `None` for equal bits.
+    /// Returns the maximum distance from the correctly rounded result; `None` if all bits must be equal.
     fn tolerance(&self, shape: Shape, [a, b, _]: [u64; 3], expected: u64) -> Option<f64> {
         let rounding = ulp(shape, expected) / 2.0;
         let number = value(shape, expected).abs();

@@ -36,8 +36,8 @@ const fn low(bits: u32) -> u64 {
     u64::MAX >> (64 - bits)
 }
 
-/// Returns zeros, subnormals, the ends of the exponents, neighbours of powers of two and of halves,
-/// infinities, and NaNs with and without payload.
+/// Returns zeros, subnormals, the least and the greatest normal numbers, neighbours of powers of two,
+/// 1.5 times powers of two, infinities, and NaNs with and without payload.
 fn special_floats(shape: Shape) -> Vec<u64> {
     let exponent = |e: i64| ((e + shape.bias()) as u64) << shape.fraction;
     let top = 1 << (shape.fraction - 1);
@@ -82,8 +82,8 @@ impl Source {
         Self { ty, arity, operation, narrows_to, special, seed }
     }
 
-    /// Returns the number of cases that are not random: every value of 16 bits or less, else every
-    /// combination of special values, and the ends of every exponent.
+    /// Returns the number of cases that are not random: all values of one operand of up to 16 bits,
+    /// special values and all exponents of a wider one, or combinations of special values.
     pub(crate) fn systematic(&self) -> u64 {
         match self.arity {
             1 if self.ty.bits() <= 16 => 1 << 16,
@@ -108,7 +108,7 @@ impl Source {
         sign | (index >> 3) << shape.fraction | fraction
     }
 
-    /// Returns every fourth special value, few enough for all triples.
+    /// Returns at most 20 special values, few enough for all triples.
     fn few(&self) -> impl Iterator<Item = u64> + '_ {
         let step = self.special.len().div_ceil(20);
         self.special.iter().copied().step_by(step)
@@ -174,7 +174,7 @@ impl Source {
         let c = match random.below(4) {
             0 => self.random_float(shape, random),
             1 => near(shape, a, random),
-            _ => beside_product(shape, a, b, random),
+            _ => near_product(shape, a, b, random),
         };
         [a, b, c]
     }
@@ -184,7 +184,7 @@ impl Source {
             (0, _) => random.next() & low(shape.bits()),
             (1, _) => mutated(random.pick(&self.special), random),
             (2, _) => sparse(shape, random),
-            (3, Some(target)) => beside_a_half(shape, shape.fraction - target.fraction, random),
+            (3, Some(target)) => near_half(shape, shape.fraction - target.fraction, random),
             (3 | 4, _) => {
                 let exponent = (shape.bias() - 12 + random.below(24) as i64).max(1) as u64;
                 let fraction = random.next() & low(shape.fraction);
@@ -201,7 +201,7 @@ fn random_integer(ty: Ty, random: &mut Random) -> u64 {
     let value = random.next() & low(length as u32) | 1 << (length - 1);
     let value = match random.below(4) {
         0 => value,
-        // The bits past a float's precision: a half, or next to it.
+        // Makes the bits past a float's precision one half, or one more or less than that.
         choice => {
             let precision = [11, 8, 24][choice as usize - 1] + random.below(2);
             match length.saturating_sub(precision) as u32 {
@@ -223,7 +223,8 @@ fn mutated(bits: u64, random: &mut Random) -> u64 {
     }
 }
 
-/// Returns a number with few fraction bits, at the fraction's ends: products and sums are often ties.
+/// Returns a number whose fraction has at most three ones, or at most three zeros. Sums and products of
+/// such numbers are often ties.
 fn sparse(shape: Shape, random: &mut Random) -> u64 {
     let mut fraction = 0;
     for _ in 0..random.below(4) {
@@ -236,27 +237,27 @@ fn sparse(shape: Shape, random: &mut Random) -> u64 {
 }
 
 /// Returns a number whose last `dropped` fraction bits are a half, next to a half, or next to zero.
-fn beside_a_half(shape: Shape, dropped: u32, random: &mut Random) -> u64 {
+fn near_half(shape: Shape, dropped: u32, random: &mut Random) -> u64 {
     let middle = 1_u64 << (dropped - 1);
     let rest = [middle, middle + 1, middle - 1, 0, 1, low(dropped)][random.below(6) as usize];
     random.next() & low(shape.bits()) & !low(dropped) | rest
 }
 
-/// Returns a number close enough to another's exponent that their sums are rounded in every way.
+/// Returns a number whose exponent is close to that of `other`, so that sums are rounded in every way.
 fn near(shape: Shape, other: u64, random: &mut Random) -> u64 {
     let reach = u64::from(shape.fraction) + 3;
     let exponent = (other >> shape.fraction & low(shape.exponent)) as i64;
     let moved = exponent + random.below(2 * reach + 1) as i64 - reach as i64;
     let exponent = moved.clamp(0, low(shape.exponent) as i64 - 1) as u64;
     let fraction = if random.below(2) == 0 { random.next() } else { sparse(shape, random) };
-    // The same number with the other sign, a few steps away, cancels.
+    // A number a few steps from the negated one, so that their sum cancels.
     if random.below(4) == 0 {
         return mutated(other ^ shape.sign(), random);
     }
     random.next() & shape.sign() | exponent << shape.fraction | fraction & low(shape.fraction)
 }
 
-/// Returns a number whose product or quotient with another is at the end of the normal numbers.
+/// Returns a number whose product or quotient with another is near an end of the normal range.
 fn scaled(shape: Shape, other: u64, operation: Operation, random: &mut Random) -> u64 {
     let exponent = (other >> shape.fraction & low(shape.exponent)) as i64;
     let slack = random.below(u64::from(shape.fraction) + 5) as i64;
@@ -273,7 +274,7 @@ fn scaled(shape: Shape, other: u64, operation: Operation, random: &mut Random) -
 
 /// Returns the negated product of two numbers, roughly rounded, moved by some steps or by about the
 /// precision. A fused addition then leaves the remainder of the exact product.
-fn beside_product(shape: Shape, a: u64, b: u64, random: &mut Random) -> u64 {
+fn near_product(shape: Shape, a: u64, b: u64, random: &mut Random) -> u64 {
     let significand = |bits: u64| u128::from(bits & low(shape.fraction) | 1 << shape.fraction);
     let exponent = |bits: u64| (bits >> shape.fraction & low(shape.exponent)) as i64;
     let product = significand(a) * significand(b);

@@ -1,8 +1,8 @@
 use rustc_apfloat::ieee::{BFloat, Double, Half, Quad, Single};
 use rustc_apfloat::{Float, FloatConvert, Status};
 
-use crate::cases::accuracy::Accuracy;
-use crate::cases::instruction::{Instruction, Mode, Operation, Round, Shape};
+use crate::float::cases::accuracy::Accuracy;
+use crate::float::cases::instruction::{Instruction, Mode, Operation, Round, Shape};
 
 pub(super) trait Format: Float + FloatConvert<Quad> + FloatConvert<Double> {
     fn from_double(value: f64, round: rustc_apfloat::Round) -> Self;
@@ -54,7 +54,8 @@ pub(super) fn arithmetic<F: Format>(
     if shape.is_nan(bits) { Err(()) } else { Ok(upper(bits)) }
 }
 
-/// Returns a result in quadruple precision; infinity if it is exact or far from the least normal.
+/// Returns a result in quadruple precision. Returns infinity for operations with exact results, or with
+/// results far from the least normal number.
 fn exact(operation: Operation, [a, b, c]: [Quad; 3], round: rustc_apfloat::Round) -> Quad {
     match operation {
         Operation::Mul => a.mul_r(b, round).value,
@@ -65,10 +66,10 @@ fn exact(operation: Operation, [a, b, c]: [Quad; 3], round: rustc_apfloat::Round
     }
 }
 
-/// Flushes a result that would be subnormal if rounded with an unbounded exponent, as `.ftz` does. Only
-/// the least normal number can be such a result, because subnormals are spaced more widely.
+/// Flushes the least normal number, as `.ftz` does, if the exact result would be subnormal when rounded
+/// with an unbounded exponent. The wider spacing of subnormals can round such a result up.
 ///
-/// `exact` returns the result before rounding, itself rounded in the given direction.
+/// `exact` returns the result in quadruple precision, rounded in the given direction.
 pub(super) fn flush_tiny<F: Float + FloatConvert<Quad>>(
     mode: Mode,
     result: F,
@@ -81,7 +82,7 @@ pub(super) fn flush_tiny<F: Float + FloatConvert<Quad>>(
     }
     let wide = |value: F| -> Quad { value.convert(&mut false).value };
     let part = |power: i32| wide(F::SMALLEST).scalbn(power);
-    // At full precision, neighbours below the least normal number are half its subnormal step apart.
+    // With an unbounded exponent, the spacing below the least normal number is half a subnormal step.
     let tiny = match mode.round {
         Round::Nearest => exact(TowardZero).abs() < (wide(least) - part(-2)).value,
         Round::Zero => false,
@@ -95,7 +96,8 @@ pub(super) fn flush_tiny<F: Float + FloatConvert<Quad>>(
     if tiny { F::ZERO.copy_sign(result) } else { result }
 }
 
-/// Models the hardware's `ex2` of halves: argument truncated to 23 fraction bits, result to its own.
+/// Models the hardware's `ex2` of halves: the argument is truncated to 23 fraction bits, and the result
+/// to the fraction bits of its format.
 fn exp2_cut<F: Format>(value: F) -> F {
     let step = 23_f64.exp2();
     let power = ((double(value) * step).trunc() / step).exp2();
@@ -105,7 +107,7 @@ fn exp2_cut<F: Format>(value: F) -> F {
     }
 }
 
-/// `div.approx`: the reciprocal of a divisor beyond 2^126 is 0.
+/// Divides as `div.approx` does: the reciprocal of a divisor beyond 2^126 is 0.
 fn quotient<F: Format>(a: F, b: F) -> F {
     let limit = F::from_u128(1 << 126).value;
     let reciprocal_vanishes = b.is_finite() && b.abs() > limit;
@@ -122,8 +124,8 @@ fn through_double<F: Format>(value: F, f: impl Fn(f64) -> f64) -> F {
     F::from_double(f(double(value)), rustc_apfloat::Round::NearestTiesToEven)
 }
 
-/// Computes the root by its definition: the host's root is at most one step off, and the sign of the
-/// operand minus its square, exact in quadruple precision, gives the side.
+/// Computes the correctly rounded root. The host's root is at most one step off; the exact sign of the
+/// operand minus the square of the root tells in which direction.
 fn sqrt<F: Format>(a: F, mode: Mode) -> F {
     let nearest = match F::BITS {
         32 => through_double(a, |x| f64::from((x as f32).sqrt())),
@@ -142,7 +144,8 @@ fn sqrt<F: Format>(a: F, mode: Mode) -> F {
     }
 }
 
-/// Computes `min` or `max`: a NaN loses unless `.NaN` is given, and -0 is below +0.
+/// Computes `min` or `max`: a number takes precedence over a NaN unless `.NaN` is given, and -0 is below
+/// +0.
 fn extreme<F: Format>(max: bool, mode: Mode, a: F, b: F) -> F {
     let (x, y) = if mode.xorsign { (a.abs(), b.abs()) } else { (a, b) };
     let picked = match (x.is_nan(), y.is_nan()) {

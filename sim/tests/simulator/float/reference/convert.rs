@@ -1,7 +1,7 @@
 use rustc_apfloat::ieee::{BFloat, Double, Half, Quad, Single};
 use rustc_apfloat::{Float, FloatConvert};
 
-use crate::cases::instruction::{Mode, Shape, Ty};
+use crate::float::cases::instruction::{Mode, Shape, Ty};
 
 use super::arithmetic::flush_tiny;
 use super::{finish, flush, with_format};
@@ -73,7 +73,7 @@ fn nan(mode: Mode, (to, shape): (Ty, Shape), (from, source): (Ty, Shape), bits: 
         (Ty::F32, Ty::F32) if moved => bits,
         (Ty::Bf16, Ty::F32) => bits << 16,
         (Ty::F64, _) | (_, Ty::F64) => {
-            // Flushing is done by a separate instruction.
+            // A GPU flushes by a separate instruction, which makes the NaN canonical.
             let bits = if mode.ftz && from == Ty::F32 { source.sign() - 1 } else { bits };
             let sign = u64::from(bits & source.sign() != 0) << (shape.bits() - 1);
             let fraction = bits << (64 - source.fraction) >> (64 - shape.fraction);

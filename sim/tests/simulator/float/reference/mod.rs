@@ -1,7 +1,7 @@
-//! Expected results, computed with `rustc_apfloat`; nothing is shared with the simulator.
+//! Expected results, computed with `rustc_apfloat`. No code is shared with the simulator.
 //!
-//! Two things come from the host instead: the initial root of `sqrt`, whose square is then compared
-//! exactly with the operand, and the transcendental functions, in double precision.
+//! The host computes two things: a first approximation of `sqrt`, whose square is then compared exactly
+//! with the operand, and the transcendental functions, in double precision.
 
 mod arithmetic;
 mod convert;
@@ -95,8 +95,8 @@ fn flush(shape: Shape, bits: u64) -> u64 {
 }
 
 /// Returns the NaN that arithmetic gives. Only double precision keeps a payload with its sign, even if
-/// the instruction changes the sign. A division keeps that of its first NaN operand; other operations
-/// prefer the second operand to the third and the third to the first.
+/// the instruction changes the sign. A division keeps the payload of its first NaN operand. Other
+/// operations prefer the second operand to the third, and the third to the first.
 fn nan(instruction: &Instruction, ty: Ty, shape: Shape, [a, b, c]: [u64; 3]) -> u64 {
     if instruction.accuracy == Accuracy::Upper {
         return 0x7fff_ffff << 32;
@@ -122,7 +122,7 @@ fn finish(mode: Mode, shape: Shape, bits: u64) -> u64 {
     }
 }
 
-/// Returns whether a comparison holds; those with a `u` also hold if an operand is a NaN.
+/// Returns whether a comparison holds. Relations that end in `u` also hold if an operand is a NaN.
 fn compare<F: Float>(relation: &str, a: u64, b: u64) -> bool {
     let (a, b) = (F::from_bits(a.into()), F::from_bits(b.into()));
     let Some(order) = a.partial_cmp(&b) else {
