@@ -1,5 +1,5 @@
-//! Cost of a simulated warp instruction, measured robustly on a busy machine: host instructions by
-//! callgrind, and the least time of many runs.
+//! Cost of a simulated warp instruction: host instructions counted by callgrind, and the least time of
+//! many runs. Both are robust on a busy machine.
 //!
 //!     cargo bench -p warpfold-sim --bench instructions -- [NAME]... [--against PROGRAM]...
 
@@ -95,7 +95,7 @@ fn run(case: &Case, watch: Watch, runs: u32) {
     println!("{instructions} {}", least.as_nanos());
 }
 
-/// Lets a program run a case and returns the warp instructions and ns per warp instruction.
+/// Runs a case in `program` and returns its warp instructions and the ns per warp instruction.
 fn measure(mut program: Command, name: &str, threads: usize, runs: u32) -> (f64, f64) {
     program.args([name, "--threads", &threads.to_string(), "--runs", &runs.to_string()]);
     let output = program.output().expect("the program starts");

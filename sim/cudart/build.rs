@@ -1,4 +1,4 @@
-//! Sets the library's soname and the symbol version that programs ask for.
+//! Sets the soname and the symbol version that programs record when they link against CUDA's runtime.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,5 +1,5 @@
-//! A kernel on the simulator as a test has it: run, checked, under several orders of its threads; and
-//! the same kernel on one element too many.
+//! Checks a kernel for hazards, runs it under several seeds, and shows its fault on one element too
+//! many.
 //!
 //! ```text
 //! cargo run --package warpfold-sim --example reduce

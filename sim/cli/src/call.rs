@@ -1,4 +1,4 @@
-//! A kernel of a file on arrays: the common part of `run`, `check` and `explain`.
+//! Runs a kernel of a file on arrays: the common part of `run`, `check` and `explain`.
 
 use std::{io::Write, path::PathBuf, time::Duration};
 
@@ -11,7 +11,7 @@ use warpfold_sim_report::Diagnostic;
 
 use crate::{
     Done,
-    arguments::{self, Argument, Content, InFile},
+    arguments::{Argument, Content, InFile},
     image,
 };
 
@@ -57,7 +57,7 @@ pub(crate) struct CallArgs {
     pub(crate) limits: Limits,
 }
 
-/// Limits that stop a kernel that does not end by itself.
+/// Limits that stop a kernel which would run too long.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Limits {
     /// Maximum number of instructions per thread
@@ -74,7 +74,7 @@ impl Limits {
         let plain = Config::default();
         // A simulated device cannot have more memory than the host.
         let memory_limit = plain.memory_limit.min(host_room());
-        // Limits steps per thread, not per launch.
+        // Steps are limited per thread, not per launch.
         let step_limit = u64::MAX;
         Config { strict, step_limit, thread_step_limit, time_limit, memory_limit, ..plain }
     }
@@ -84,10 +84,10 @@ fn shape(text: &str) -> Result<[u32; 3], String> {
     let mut shape = [1; 3];
     let parts: Vec<&str> = text.split(',').collect();
     if parts.len() > 3 {
-        return Err("there are more than three numbers".to_owned());
+        return Err("more than three numbers are given; give X, X,Y or X,Y,Z".to_owned());
     }
     for (side, part) in shape.iter_mut().zip(parts) {
-        *side = part.parse().map_err(|_| format!("{part} is no number"))?;
+        *side = part.parse().map_err(|_| format!("{part} is not a number"))?;
     }
     Ok(shape)
 }
@@ -100,7 +100,7 @@ fn bytes(text: &str) -> Result<u32, String> {
     let number: Option<u32> = number.parse().ok();
     number
         .and_then(|number| number.checked_mul(unit))
-        .ok_or_else(|| format!("{text} is no number of bytes"))
+        .ok_or_else(|| format!("{text} is not a number of bytes; give one such as 1024 or 1k"))
 }
 
 struct Array<'a> {
@@ -135,18 +135,18 @@ pub(crate) fn modules(args: &CallArgs) -> Result<Vec<Module>> {
     let texts = image::texts(&args.file)?;
     let each = texts.iter().map(|text| Module::parse_each(text));
     each.collect::<Result<_, _>>()
-        .with_context(|| format!("{} is no PTX that can be read", args.file.display()))
+        .with_context(|| format!("{} cannot be read as PTX", args.file.display()))
 }
 
 fn expected(args: &CallArgs, of: &Argument, bytes: usize) -> Result<Option<Vec<u8>>> {
     let Some(expected) = args.expect.iter().find(|expected| expected.name == of.name) else {
         return Ok(None);
     };
-    let wanted = arguments::read(of.dtype, &expected.path)?;
-    let [count, wanted_count] = [bytes, wanted.len()].map(|bytes| bytes / of.dtype.size());
+    let wanted = of.ty.read(&expected.path)?;
+    let [count, wanted_count] = [bytes, wanted.len()].map(|bytes| bytes / of.ty.size);
     ensure!(
         count == wanted_count,
-        "{} has {count} elements, and {} {wanted_count}",
+        "{} has {count} elements, but {} has {wanted_count}",
         of.name,
         expected.path.display()
     );
@@ -161,14 +161,15 @@ impl<'a> Call<'a> {
             let is_array = |one: &&Argument| !matches!(one.content, Content::Number(_));
             let mut arrays = args.arguments.iter().filter(is_array).map(|one| one.name.as_str());
             if !arrays.any(|name| name == named.name) {
-                bail!("there is no array {}; an --arg names each", named.name);
+                bail!("array {} is not declared; declare each array by an --arg", named.name);
             }
         }
         for out in &args.out {
             let of = args.arguments.iter().find(|one| one.name == out.name).expect("there is one");
-            arguments::require_writable(of.dtype, &out.path)?;
+            of.ty.require_writable(&out.path)?;
         }
-        // Checks must observe events in the order in which they happen, so they run on one thread.
+        // Checks must observe events in the order in which they happen, so a single thread runs all
+        // blocks.
         let threads = (how != How::Plain).then_some(1);
         let gpu = Gpu::new(Config { threads, ..args.limits.config(args.strict) });
         let hazards = if args.strict { Hazards::strict() } else { Hazards::new() };
@@ -185,7 +186,7 @@ impl<'a> Call<'a> {
         let parameters = std::mem::take(&mut self.parameters);
         let Some((before, is_written)) = of.array()? else {
             let Content::Number(number) = &of.content else { unreachable!("it is no array") };
-            self.parameters = parameters.bytes(&arguments::number(of.dtype, number)?, of.dtype.size());
+            self.parameters = parameters.bytes(&of.ty.number(number)?, of.ty.size);
             return Ok(());
         };
         let (bytes, address) = (before.len() as u64, self.gpu.alloc(before.len() as u64)?);
@@ -215,13 +216,12 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Runs the kernel, shows the results, and returns the findings.
     pub(crate) fn run(&mut self, seeds: u64, out: &mut dyn Write) -> Result<(Done, Vec<Diagnostic>)> {
         let launched = self.once(&self.launch);
         out.write_all(&self.gpu.take_printed())?;
         let stats = match launched {
             Ok(stats) => stats,
-            // A fault of the kernel is a result of this command and not its failure.
+            // A fault of the kernel is a result of this command, not its failure.
             Err(Error::Fault(fault)) => return Ok((Done::Wrong, self.found(Some(&fault)))),
             Err(error) => return Err(error.into()),
         };
@@ -249,7 +249,8 @@ impl<'a> Call<'a> {
         Ok((done, found))
     }
 
-    /// Returns the difference between the results under a seed and those of the first run.
+    /// Describes how the results under a seed differ from those of the first run; `None` if they are
+    /// equal.
     fn under(&self, seed: u64) -> Result<Result<Option<String>, Box<Fault>>> {
         for array in &self.arrays {
             self.gpu.write(array.address, &array.before)?;
@@ -266,12 +267,12 @@ impl<'a> Call<'a> {
         for Array { of, address, after, .. } in &self.arrays {
             let mut now = vec![0; after.len()];
             self.gpu.read(*address, &mut now)?;
-            if let Some(at) = arguments::first_off(of.dtype, &now, after, self.args.tolerance) {
-                let [now, before] = [&now, after].map(|bytes| arguments::shown_at(of.dtype, bytes, at));
+            if let Some(at) = of.ty.first_off(&now, after, self.args.tolerance) {
+                let [now, before] = [&now, after].map(|bytes| of.ty.shown_at(bytes, at));
                 let name = &of.name;
                 return Ok(Ok(Some(format!(
-                    "{name}: element {at} is {now} under seed {seed}, and was {before}: it depends on the \
-                     order of threads"
+                    "{name}: element {at} is {now} under seed {seed}, but was {before} in the first \
+                     run; it depends on the order of threads"
                 ))));
             }
         }
@@ -289,7 +290,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Returns the kernel that `--kernel` names, or the only one of the file.
+/// Returns the kernel that `--kernel` names, or the file's only one.
 fn chosen<'a>(args: &CallArgs, modules: &'a [Module]) -> Result<(&'a Module, &'a Entry)> {
     let all = || modules.iter().flat_map(|module| module.entries().map(move |entry| (module, entry)));
     let file = args.file.display();
@@ -297,8 +298,8 @@ fn chosen<'a>(args: &CallArgs, modules: &'a [Module]) -> Result<(&'a Module, &'a
         let mut each = all();
         return match (each.next(), each.next()) {
             (Some(only), None) => Ok(only),
-            (None, _) => bail!("{file} has no kernel that runs; `warpfold-sim ls` says why"),
-            _ => bail!("{file} has several kernels; name one by --kernel"),
+            (None, _) => bail!("{file} has no kernel that can run; `warpfold-sim ls` shows the reasons"),
+            _ => bail!("{file} has several kernels; select one with --kernel"),
         };
     };
     let mut refused = None;
@@ -320,18 +321,18 @@ fn require_parameters(entry: &Entry, given: &[Argument]) -> Result<()> {
     let (name, takes) = (entry.name(), entry.params());
     ensure!(
         takes.len() == given.len(),
-        "{name} has {} parameters, and {} are given; give an --arg for each",
+        "{name} has {} parameters, but {} are given; give an --arg for each",
         takes.len(),
         given.len()
     );
     for (at, (param, argument)) in takes.iter().zip(given).enumerate() {
         let (bytes, what) = match argument.content {
-            Content::Number(_) => (argument.dtype.size(), argument.dtype.name()),
+            Content::Number(_) => (argument.ty.size, argument.ty.name),
             _ => (size_of::<u64>(), "the address of an array"),
         };
         ensure!(
             param.size == bytes,
-            "parameter {} of {name} has {} bytes, and {} is {what}, of {bytes}",
+            "parameter {} of {name} has {} bytes, but {} is {what} of {bytes} bytes",
             at + 1,
             param.size,
             argument.name
@@ -344,22 +345,21 @@ fn told(args: &CallArgs, arrays: &[Array<'_>], out: &mut dyn Write) -> Result<Do
     let mut done = Done::Right;
     for Array { of, before, after, expected, .. } in arrays {
         for file in args.out.iter().filter(|file| file.name == of.name) {
-            arguments::write(of.dtype, &file.path, after)?;
+            of.ty.write(&file.path, after)?;
         }
         let Some(wanted) = expected else {
             if before != after {
-                let most = SHOWN * of.dtype.size();
-                let elements = arguments::shown(of.dtype, &after[..after.len().min(most)]);
+                let most = SHOWN * of.ty.size;
+                let elements = of.ty.shown(&after[..after.len().min(most)]);
                 let more = if after.len() > most { ", …" } else { "" };
                 writeln!(out, "{}: {}{more}", of.name, elements.join(", "))?;
             }
             continue;
         };
-        match arguments::first_off(of.dtype, after, wanted, args.tolerance) {
+        match of.ty.first_off(after, wanted, args.tolerance) {
             None => writeln!(out, "{}: as expected", of.name)?,
             Some(at) => {
-                let [found, wanted] =
-                    [after, wanted].map(|bytes| arguments::shown_at(of.dtype, bytes, at));
+                let [found, wanted] = [after, wanted].map(|bytes| of.ty.shown_at(bytes, at));
                 writeln!(out, "{}: element {at} is {found}, and should be {wanted}", of.name)?;
                 done = Done::Wrong;
             }

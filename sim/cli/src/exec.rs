@@ -1,4 +1,4 @@
-//! The command `warpfold-sim exec`, which runs programs.
+//! `warpfold-sim exec`
 
 use std::{
     env,
@@ -18,11 +18,9 @@ use warpfold_sim_report::{Diagnostic, exchange};
 
 use crate::{Done, call::Limits, report::ReportArgs};
 
-/// Driver and runtime libraries that programs load.
 const LIBRARIES: [&str; 2] = ["libcuda.so.1", "libcudart.so.13"];
-/// Names in every program that contains NVIDIA's runtime: the function by which it requests private
-/// interfaces of NVIDIA's driver, which bindings of the driver contain as well, and one of its own
-/// errors.
+/// A program that contains both strings contains NVIDIA's runtime. The first one alone also occurs in
+/// other code that calls the driver.
 const PRIVATE: [&[u8]; 2] = [b"cuGetExportTable", b"cudaErrorMemoryAllocation"];
 
 /// Largest `--round`: the size of a GPU page.
@@ -59,22 +57,21 @@ pub(crate) struct Args {
     call: Vec<OsString>,
 }
 
-/// Returns the folder of the libraries: beside this executable, where `cargo xtask build-sim` puts them.
+/// Returns the folder `lib` beside this executable, where `cargo xtask build-sim` puts the libraries.
 fn libraries() -> Result<PathBuf> {
-    let own = env::current_exe().context("this program does not find itself")?;
+    let own = env::current_exe().context("the path of this program cannot be found")?;
     let folder = own.parent().map(|folder| folder.join("lib")).unwrap_or_default();
     for name in LIBRARIES {
         if !folder.join(name).is_file() {
-            bail!("there is no {name} in {}; make it by `cargo xtask build-sim`", folder.display());
+            bail!("{name} is missing in {}; build it with `cargo xtask build-sim`", folder.display());
         }
     }
     Ok(folder)
 }
 
-/// Returns an error for a program that contains NVIDIA's runtime, which would find no GPU and not say
-/// why.
+/// Fails for a program that contains NVIDIA's runtime, which would report only that there is no GPU.
 fn refuse_private_runtime(program: &Path) -> Result<()> {
-    // A pipe or a device is no program; starting it reports that.
+    // Pipes and devices are not checked: they are not programs, so their start fails anyway.
     let is_read = |found: fs::Metadata| found.is_file() && found.len() <= fatbin::MOST_BYTES as u64;
     if !fs::metadata(program).is_ok_and(is_read) {
         return Ok(());
@@ -89,8 +86,8 @@ fn refuse_private_runtime(program: &Path) -> Result<()> {
     let has = |name: &&[u8]| bytes.windows(name.len()).any(|window| window == *name);
     if !shares && PRIVATE.iter().all(has) {
         bail!(
-            "{} contains NVIDIA's runtime, which takes NVIDIA's driver alone; link it with `nvcc -cudart \
-             shared`",
+            "{} contains NVIDIA's runtime, which works only with NVIDIA's driver; link it with `nvcc \
+             -cudart shared`",
             program.display()
         );
     }
@@ -99,7 +96,7 @@ fn refuse_private_runtime(program: &Path) -> Result<()> {
 
 pub(crate) fn run(args: &Args) -> Result<Done> {
     if !(args.round.is_power_of_two() && args.round <= MOST_ROUND) {
-        bail!("--round {}: give a power of two from 1 to {MOST_ROUND}", args.round);
+        bail!("--round is {}; give a power of two from 1 to {MOST_ROUND}", args.round);
     }
     let folder = libraries()?;
     let (program, rest) = args.call.split_first().expect("clap asks for it");
@@ -111,18 +108,21 @@ pub(crate) fn run(args: &Args) -> Result<Done> {
     let mut command = Command::new(program);
     command
         .args(rest)
-        .env("LD_LIBRARY_PATH", env::join_paths(search).context("a folder's name has a colon")?)
+        .env(
+            "LD_LIBRARY_PATH",
+            env::join_paths(search).context("the name of a library folder has a colon")?,
+        )
         .env("WARPFOLD_LIBCUDA", folder.join(LIBRARIES[0]))
         .env("WARPFOLD_SIM_DEVICES", args.gpus.to_string())
         .env("WARPFOLD_SIM_ROUND", args.round.to_string())
-        // The program itself only sees the error code of a kernel's fault.
+        // Makes faults readable: the program itself only gets the error code of a fault.
         .env("WARPFOLD_SIM_TELL", "1")
         .env(exchange::STEPS, args.limits.steps.to_string())
         .env(exchange::SECONDS, args.limits.seconds.to_string());
     if let Some(seed) = args.seed {
         command.env(exchange::SEED, seed.to_string());
     }
-    let failed = || format!("{} does not start", Path::new(program).display());
+    let failed = || format!("{} cannot be started", Path::new(program).display());
     match args.watch() {
         None => Err(command.exec()).with_context(failed),
         Some(what) => args.watched(command.env(exchange::WATCH, what), Path::new(program)),
@@ -143,9 +143,9 @@ impl Args {
     /// Runs the program to its end and reports the findings on stderr, because stdout is the program's.
     fn watched(&self, command: &mut Command, program: &Path) -> Result<Done> {
         let known = self.report.suppressions()?;
-        let folder = tempfile::tempdir().context("there is no folder for what is found")?;
+        let folder = tempfile::tempdir().context("a folder for the findings cannot be created")?;
         let status = command.env(exchange::FOLDER, folder.path()).status();
-        let status = status.with_context(|| format!("{} does not start", program.display()))?;
+        let status = status.with_context(|| format!("{} cannot be started", program.display()))?;
         let mut found: Vec<Diagnostic> = Vec::new();
         let mut files: Vec<PathBuf> =
             fs::read_dir(folder.path())?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
@@ -154,9 +154,9 @@ impl Args {
             let text = fs::read_to_string(&file)?;
             if file.extension().is_some_and(|end| end == exchange::FOUND) {
                 let lines = text.lines().map(serde_json::from_str);
-                found.extend(lines.collect::<Result<Vec<_>, _>>().context("what was found is cut off")?);
+                found.extend(lines.collect::<Result<Vec<_>, _>>().context("the findings are cut off")?);
             } else {
-                // Lost if standard error is closed, as the program's own lines are.
+                // The text is lost if standard error is closed, as output of the program itself is.
                 let _lost = io::stderr().write_all(text.as_bytes());
             }
         }

@@ -4,14 +4,10 @@ use std::{fs::File, io::Read, path::Path};
 
 use anyhow::{Context, Result, ensure};
 
-/// Leading bytes by which a format is recognised.
 const MAGIC_BYTES: u64 = 4;
 
-/// Reads a file, a pipe or a device of at most as many bytes as `most` returns for its first four.
-/// Reading stops past that limit, even if the input is endless.
-///
-/// # Errors
-/// One line if the file cannot be read or is too large.
+/// Reads a file, a pipe or a device. `most` returns the maximum size, given the first four bytes.
+/// Reading stops past that size, even if the input is endless.
 pub(crate) fn read(path: &Path, most: impl FnOnce(&[u8]) -> u64) -> Result<Vec<u8>> {
     let name = path.display();
     let failed = || format!("{name} cannot be read");
@@ -25,10 +21,7 @@ pub(crate) fn read(path: &Path, most: impl FnOnce(&[u8]) -> u64) -> Result<Vec<u
 }
 
 /// Reads a UTF-8 text as [`read`] does.
-///
-/// # Errors
-/// Those of [`read`], and bytes that are not UTF-8.
 pub(crate) fn text(path: &Path, most: u64) -> Result<String> {
     let text = String::from_utf8(read(path, |_| most)?);
-    text.with_context(|| format!("{} is no text", path.display()))
+    text.with_context(|| format!("{} is not UTF-8 text", path.display()))
 }

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use object::{Object, ObjectSection, elf, read::elf::FileHeader};
+use warpfold_io::{MAX_PTX, say};
 use warpfold_sim::ptx;
 use warpfold_sim_driver::{fatbin, host_room};
-use warpfold_suite::{input::MAX_PTX, say};
 
 use crate::file;
 
-/// Sections in which nvcc stores fat binaries, one after the other.
+/// Sections in which nvcc stores fat binaries.
 const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
 const ELF: &[u8] = b"\x7fELF";
 /// Approximate bytes of memory that a byte of PTX takes while it is parsed.
@@ -28,7 +28,7 @@ pub(crate) fn texts(path: &Path) -> Result<Vec<String>> {
         path.display()
     );
     if let Some(newer) = texts.iter().find_map(|text| ptx::Newer::of(text)) {
-        bail!("{} is {newer}: compile it by an older compiler", path.display());
+        bail!("{} is {newer}; compile it with an older compiler", path.display());
     }
     Ok(texts)
 }
@@ -45,7 +45,7 @@ fn all_texts(path: &Path) -> Result<Vec<String>> {
         return Ok(vec![fatbin::ptx(&bytes, fatbin::NEWEST_TARGET).with_context(|| name.to_string())?]);
     }
     let Ok(text) = String::from_utf8(bytes) else {
-        bail!("{name} is no PTX, no fat binary and no program: its bytes are no text");
+        bail!("{name} is not PTX, a fat binary or a program: its bytes are not text");
     };
     Ok(vec![text])
 }
@@ -54,19 +54,19 @@ fn of_program(bytes: &[u8]) -> Result<Vec<String>> {
     let machine = elf::FileHeader64::<object::Endianness>::parse(bytes)
         .map(|head| head.e_machine.get(object::Endianness::Little));
     if machine == Ok(elf::EM_CUDA) {
-        bail!("this is machine code of a GPU; give the PTX that it was made from, as by nvcc -ptx");
+        bail!("the file is GPU machine code; give the PTX it was made from, as written by nvcc -ptx");
     }
-    let file = object::File::parse(bytes).context("this is no program that can be read")?;
+    let file = object::File::parse(bytes).context("the program cannot be read")?;
     let mut texts = Vec::new();
     let mut refused = None;
     for section in SECTIONS.iter().filter_map(|name| file.section_by_name(name)) {
         let data = section.data().context("a section of the program cannot be read")?;
         for fat in fatbin::each(data) {
-            // Fat binaries that link others are empty.
+            // Linking device code produces empty fat binaries.
             if fatbin::is_empty(fat) {
                 continue;
             }
-            // Libraries may have fat binaries of machine code alone beside others with PTX.
+            // Libraries may have fat binaries of machine code only, in addition to others with PTX.
             match fatbin::ptx(fat, fatbin::NEWEST_TARGET) {
                 Ok(text) => texts.push(text),
                 Err(fatbin::FatError::Corrupt) => return Err(fatbin::FatError::Corrupt.into()),

@@ -1,5 +1,5 @@
-//! The command line of `warpfold-sim` as a library, so that `cargo xtask fuzz` can call it in its own
-//! process.
+//! The command line of `warpfold-sim` as a library, so that `cargo xtask fuzz` can call it without
+//! starting a process.
 
 // Printing macros panic if standard output or error is closed or full.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
@@ -22,7 +22,7 @@ use std::{
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use warpfold_suite::{cli, say};
+use warpfold_io::say;
 
 /// Run GPU kernels and whole CUDA programs without a GPU
 #[derive(Debug, Parser)]
@@ -49,7 +49,6 @@ enum Command {
 /// The result of a command that could be carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Done {
-    /// The command found nothing wrong.
     Right,
     /// A result differs from the expected one, or the kernel has a fault or a hazard.
     Wrong,
@@ -60,8 +59,8 @@ pub enum Done {
 /// Exit status of a wrong call, and of a file that cannot be used.
 const CANNOT: u8 = 2;
 
-/// Runs the command line. The exit status is 0, 1 for a wrong kernel or 2 for a wrong call; for `exec`
-/// also the program's own.
+/// Runs the command line. The exit status is 0 for success, 1 for a wrong kernel and 2 for a wrong call.
+/// `exec` returns the status of its program unless that is 0.
 pub fn main() -> ExitCode {
     let mut out = Output(io::stdout());
     let done = call(env::args_os(), &mut out).and_then(|done| {
@@ -73,7 +72,7 @@ pub fn main() -> ExitCode {
         Ok(Done::Wrong) => ExitCode::FAILURE,
         Ok(Done::Program(status)) => ExitCode::from(status),
         Err(error) => match error.downcast_ref() {
-            Some(usage) => cli::usage(usage),
+            Some(usage) => warpfold_io::usage(usage),
             None => {
                 say!("warpfold-sim: {error:#}");
                 ExitCode::from(CANNOT)
@@ -100,8 +99,8 @@ pub fn call(
     }
 }
 
-/// Standard output. Kernels print to it as well, so nothing is escaped. Errors name the stream; a closed
-/// pipe is one, because the result has not arrived.
+/// Standard output. Its errors name the stream. Nothing is escaped, because kernels print to it as well.
+/// A closed pipe is an error, because output is lost.
 struct Output(Stdout);
 
 impl Write for Output {
@@ -116,7 +115,7 @@ impl Write for Output {
 
 fn named(error: io::Error) -> io::Error {
     match error.kind() {
-        // The caller retries it.
+        // `write_all` retries an interrupted write.
         io::ErrorKind::Interrupted => error,
         kind => io::Error::new(kind, format!("standard output cannot be written: {error}")),
     }

@@ -1,4 +1,4 @@
-//! The command `warpfold-sim ls`, which lists kernels.
+//! `warpfold-sim ls`
 
 use std::{io::Write, path::PathBuf};
 
@@ -24,7 +24,7 @@ fn parameters(entry: &Entry) -> String {
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Done> {
     for text in image::texts(&args.file)? {
         let module = Module::parse_each(&text)
-            .with_context(|| format!("{} is no PTX that can be read", args.file.display()))?;
+            .with_context(|| format!("{} cannot be read as PTX", args.file.display()))?;
         let (major, minor) = module.version();
         writeln!(out, "PTX {major}.{minor} for {}", module.target())?;
         let named = |name: &str| match demangled(name) {

@@ -1,4 +1,4 @@
-//! Output of the findings of a command.
+//! Output of findings, and their suppression.
 
 use std::{
     env, io,
@@ -6,8 +6,8 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use warpfold_io::{MAX_TEXT, files, say};
 use warpfold_sim_report::{Diagnostic, Suppressions, sarif};
-use warpfold_suite::{cli::files, input::MAX_TEXT, say};
 
 use crate::{Done, file};
 
@@ -34,7 +34,8 @@ impl ReportArgs {
         Suppressions::parse(&file::text(path, MAX_TEXT)?).with_context(|| path.display().to_string())
     }
 
-    /// Reports the findings in a file, each by a call of `print`, and returns whether there are any.
+    /// Prints each finding that is not suppressed, writes the SARIF report, and returns [`Done::Wrong`]
+    /// if any was printed.
     pub(crate) fn tell(
         &self,
         found: Vec<Diagnostic>,
@@ -62,7 +63,7 @@ impl ReportArgs {
             }
         }
         if let Some(path) = &self.sarif {
-            let root = env::current_dir().context("the current folder is not there")?;
+            let root = env::current_dir().context("the current folder cannot be found")?;
             let log = sarif(&found, &root, &ptx.to_string_lossy());
             let text = serde_json::to_string_pretty(&log)?;
             files::replace(path, text + "\n")?;

@@ -1,4 +1,4 @@
-//! The command on PTX text: what it prints, and its exit status.
+//! Output and exit status of the command on PTX text.
 
 use std::{
     fs,
@@ -7,9 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use warpfold_suite::{Dtype, input::npy};
+use warpfold_io::npy;
 
-/// Doubles 32 words; thread 31 reads the word behind the one that it writes, where `past` is 1.
+/// Doubles 32 words. If `past` is 1, thread 31 reads one word past the end.
 const TWICE: &str = "\
 .version 7.8
 .target sm_80
@@ -52,7 +52,7 @@ impl Folder {
     }
 
     fn numbers(&self, name: &str, values: Vec<u32>) {
-        let file = npy::file(npy::name_of(Dtype::U32), &[values.len()], bytemuck::cast_slice(&values));
+        let file = npy::file(npy::Type::U32.descr(), &[values.len()], bytemuck::cast_slice(&values));
         fs::write(self.path().join(name), file).unwrap();
     }
 
@@ -61,11 +61,10 @@ impl Folder {
         command.current_dir(self.path()).args(arguments).output().unwrap()
     }
 
-    /// Calls it by a line of the shell, in which `"$@"` is the call, with 512 MiB of memory. It ends
-    /// soon.
+    /// Runs a shell line, in which `"$@"` is the call, with 512 MiB of memory, in less than 20 seconds.
     fn shell(&self, line: &str, arguments: &[&str]) -> Output {
         let mut command = Command::new("sh");
-        // One arena: each takes 64 MiB of addresses.
+        // A single arena of malloc, because each arena takes 64 MiB of addresses.
         let limited = format!("export MALLOC_ARENA_MAX=1; ulimit -v 524288; {line}");
         command.args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_warpfold-sim")]);
         let start = Instant::now();
@@ -74,7 +73,7 @@ impl Folder {
         output
     }
 
-    /// Checks that a call is refused in one line, in bounded time and memory.
+    /// Checks that a call fails with one line that contains `says`, in bounded time and memory.
     #[track_caller]
     fn refuses(&self, line: &str, arguments: &[&str], says: &str) {
         let output = self.shell(line, arguments);
@@ -83,7 +82,7 @@ impl Folder {
         assert!(text.contains(says) && text.lines().count() == 1, "{line} {arguments:?}: {text}");
     }
 
-    /// Runs the kernel with these options behind its own.
+    /// Runs the kernel `twice` with further options.
     #[track_caller]
     fn run(&self, data: &str, past: &str, more: &[&str], status: i32, says: &[&str]) {
         let past = format!("past:u32={past}");
@@ -126,13 +125,13 @@ fn faults_and_hazards_are_found() {
     let folder = Folder::new();
     let says = ["kernel `twice`", "thread (31, 0, 0)", "out of bounds", "ld.global.u32"];
     folder.run("data:u32=@in.npy", "1", &[], 1, &says);
-    // Nobody has written what it reads.
+    // The array has not been written.
     folder.run("data:u32[32]", "0", &[], 0, &["warp instructions"]);
     folder.run("data:u32[32]", "0", &["--check"], 1, &["unwritten"]);
     folder.run("data:u32=@in.npy", "0", &["--check"], 0, &["data: 0, 2, 4"]);
 }
 
-/// Sums of 64 elements by halves, a barrier short; and one that waits for ever.
+/// `halve` adds the element 32 threads away, without a barrier before its load; `wait` spins forever.
 const LOOPS: &str = "\
 .version 8.0
 .target sm_80
@@ -177,7 +176,7 @@ AGAIN:
 .file 1 \"loops.cu\"
 ";
 
-/// The same call with something else in front of the file.
+/// Returns a call of `halve` with more options.
 fn halve<'a>(command: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let call = [command, "loops.ptx", "--kernel", "halve", "--block", "64", "--arg", "data:u32=@64.npy"];
     [&call[..], more].concat()
@@ -193,7 +192,7 @@ fn loops() -> Folder {
 }
 
 #[test]
-fn what_is_found_has_its_line_and_may_be_suppressed() {
+fn findings_have_source_lines_and_can_be_suppressed() {
     let folder = loops();
     let race =
         ["loops.cu:6:9: read-write race at shared address 0x0, byte 0 of `half`", "[read-write-race]"];
@@ -209,29 +208,29 @@ fn what_is_found_has_its_line_and_may_be_suppressed() {
         assert!(log.contains(part), "{log}");
     }
     fs::write(folder.path().join("known"), "racy\n").unwrap();
-    folder.says(&halve("check", &["--suppress", "known"]), 2, &["known: line 1: there is no rule racy"]);
+    folder.says(&halve("check", &["--suppress", "known"]), 2, &["known: line 1: unknown rule racy"]);
     folder.says(&halve("check", &["--suppress", "nowhere"]), 2, &["nowhere cannot be read"]);
 }
 
 #[test]
-fn seeds_show_what_depends_on_the_order_of_threads() {
+fn seeds_reveal_dependence_on_thread_order() {
     let folder = loops();
     let says = ["it depends on the order of threads [order-dependent]", "data: element "];
     folder.says(&halve("run", &["--seeds", "16"]), 1, &says);
     let alone = ["--block", "32"];
     let call = ["run", "loops.ptx", "--kernel", "_Z5halvePj", "--arg", "data:u32[32]=1", "--seeds", "2"];
-    // Within half a warp nobody reads what another one writes: each reads what nothing has written.
+    // In one warp, each thread reads an element that no thread writes, so there is no race.
     folder.says(&[&call[..], &alone].concat(), 0, &["14 warp instructions"]);
     folder.run("data:u32=@in.npy", "0", &["--seeds", "8", "--seed", "5"], 0, &["data: 0, 2, 4"]);
 }
 
 #[test]
-fn counters_stand_beside_the_lines() {
+fn explain_prints_counters_per_source_line() {
     let folder = loops();
     let says =
         ["halve(unsigned int*): 1 launch", "loops.cu\n", "6  load half", "7  result", "inclusive:"];
     folder.says(&halve("explain", &[]), 0, &says);
-    // Two warps, each once: an exclusive or, a load and an addition.
+    // Two warps execute three instructions each: an exclusive or, a load and an addition.
     let output = folder.call(&halve("explain", &[]));
     let text = String::from_utf8(output.stdout).unwrap();
     let line = text.lines().find(|line| line.ends_with("6  load half")).unwrap();
@@ -239,13 +238,13 @@ fn counters_stand_beside_the_lines() {
 }
 
 #[test]
-fn what_does_not_end_is_ended_with_its_line() {
+fn endless_kernel_is_stopped_and_located() {
     let folder = loops();
     let call = ["run", "loops.ptx", "--kernel", "wait", "--arg", "data:u32[1]=0"];
     let says = [
         "loops.cu:9:5: kernel `wait`",
         "limit of 5000 steps of one thread reached",
-        "goes round in ptx lines",
+        "loops in ptx lines",
     ];
     folder.says(&[&call[..], &["--steps", "5000"]].concat(), 1, &says);
     folder.says(
@@ -260,12 +259,13 @@ fn newer_ptx_is_refused_by_its_version() {
     let folder = Folder::new();
     fs::write(folder.path().join("new.ptx"), ".version 12.3\n.target sm_300\nfrobnicate").unwrap();
     for command in ["ls", "run", "check", "explain"] {
-        folder.says(&[command, "new.ptx"], 2, &["new.ptx is PTX 12.3; the newest that is known is 9.5"]);
+        let says = "new.ptx is PTX 12.3; the newest supported version is 9.5";
+        folder.says(&[command, "new.ptx"], 2, &[says]);
     }
 }
 
 #[test]
-fn kernels_are_listed_with_what_of_them_does_not_run() {
+fn ls_lists_kernels_and_reasons_of_broken_ones() {
     let folder = Folder::new();
     let says = ["PTX 7.8 for sm_80", "  twice (8 bytes, 4 bytes)", "  unknown does not run:", "tcgen05"];
     folder.says(&["ls", "twice.ptx"], 0, &says);
@@ -279,11 +279,11 @@ fn wrong_calls_are_refused_in_one_line() {
     let run = ["run", "twice.ptx"];
     for (call, says) in [
         (&["ls", "nowhere"][..], &["nowhere cannot be read"][..]),
-        (&["ls", "none"], &["no PTX, no fat binary and no program"]),
-        (&["ls", "text"], &["text is no PTX that can be read"]),
+        (&["ls", "none"], &["is not PTX, a fat binary or a program"]),
+        (&["ls", "text"], &["text cannot be read as PTX"]),
         (&["run", "twice.ptx", "--kernel", "thrice"], &["has no kernel thrice; it has twice"]),
         (&["run", "twice.ptx", "--kernel", "unknown"], &["unknown does not run", "tcgen05"]),
-        (&["run", "twice.ptx", "--arg", "n:u32=1"], &["has 2 parameters, and 1 are given"]),
+        (&["run", "twice.ptx", "--arg", "n:u32=1"], &["has 2 parameters, but 1 are given"]),
     ] {
         folder.says(call, 2, says);
     }
@@ -291,24 +291,23 @@ fn wrong_calls_are_refused_in_one_line() {
         let call = [&run[..], &["--arg", data, "--arg", past], more].concat();
         folder.says(&call, 2, says);
     };
-    of("data:u32=1", "past:u32=0", &[], &["parameter 1 of twice has 8 bytes", "data is u32, of 4"]);
+    of("data:u32=1", "past:u32=0", &[], &["parameter 1 of twice has 8 bytes", "data is u32 of 4 bytes"]);
     of("data:u32[32]", "past:u64=0", &[], &["parameter 2 of twice has 4 bytes"]);
-    of("data:u32[32]", "past:u32=-1", &[], &["-1 is no number of type u32"]);
+    of("data:u32[32]", "past:u32=-1", &[], &["-1 is not a number of type u32"]);
     of("data:u32=@none.npy", "past:u32=0", &[], &["none.npy"]);
     of("data:f32=@in.npy", "past:u32=0", &[], &["in.npy", "u32"]);
-    of("data:u32[32]", "past:u32=0", &["--expect", "other=@in.npy"], &["there is no array other"]);
+    of("data:u32[32]", "past:u32=0", &["--expect", "other=@in.npy"], &["array other is not declared"]);
     of("data:u32[31]=1", "past:u32=0", &["--block", "31", "--expect", "data=@in.npy"], &["31 elements"]);
     of("data:u32[32]", "past:u32=0", &["--block", "2000"], &["2000"]);
 }
 
 #[test]
-fn exec_says_what_is_missing() {
+fn exec_names_the_missing_library() {
     let folder = Folder::new();
-    // Beside the test's program there are no libraries.
-    folder.says(&["exec", "true"], 2, &["there is no libcuda.so.1", "cargo xtask build-sim"]);
+    // There are no libraries beside the test's executable.
+    folder.says(&["exec", "true"], 2, &["libcuda.so.1 is missing in ", "cargo xtask build-sim"]);
 }
 
-/// Calls that print, each of them something else.
 const PRINTS: [&[&str]; 5] = [
     &["ls", "loops.ptx"],
     &["run", "loops.ptx", "--kernel", "halve", "--block", "64", "--arg", "data:u32=@64.npy"],
@@ -318,19 +317,19 @@ const PRINTS: [&[&str]; 5] = [
 ];
 
 #[test]
-fn a_result_that_does_not_arrive_is_told() {
+fn lost_output_is_reported() {
     let folder = loops();
     for call in PRINTS {
         folder.refuses("\"$@\" > /dev/full", call, "standard output cannot be written: No space left");
-        // With nowhere to tell it.
+        // Neither output nor error message can be written.
         let output = folder.shell("\"$@\" > /dev/full 2> /dev/full", call);
         assert_eq!(output.status.code(), Some(2), "{call:?}");
     }
-    // A pipe whose reader has gone.
+    // The reader of the pipe has exited.
     for call in &PRINTS[..4] {
         let line = "trap '' PIPE; mkfifo gone; (\"$@\"; echo $? > status) 2> said > gone & \
                     exec 3< gone; exec 3<&-; wait; rm gone";
-        // The shell opens the pipe before the program starts, and closes it before that prints.
+        // The shell opens the pipe before the program starts, and closes it before the program prints.
         folder.shell(&line.replace("(\"$@\"", "(sleep 0.3; \"$@\""), call);
         let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
         assert_eq!(read("status"), "2\n", "{call:?}");
@@ -339,7 +338,7 @@ fn a_result_that_does_not_arrive_is_told() {
             "warpfold-sim: standard output cannot be written: Broken pipe (os error 32)\n"
         );
     }
-    // What a wrong call is told goes nowhere, too.
+    // The message of a usage error cannot be written either.
     let output = folder.shell("\"$@\" 2> /dev/full", &["ls", "nowhere"]);
     assert_eq!(output.status.code(), Some(2));
 }
@@ -356,7 +355,7 @@ fn reports_and_arrays_that_cannot_be_written_are_refused() {
     ] {
         folder.refuses("\"$@\"", &halve("run", &option), says);
     }
-    // As on a full disk: what was there stays.
+    // The file size limit has the effect of a full disk. The old contents must remain.
     let line = "trap '' XFSZ; ulimit -f 0; \"$@\"";
     folder.refuses(
         line,
@@ -368,7 +367,7 @@ fn reports_and_arrays_that_cannot_be_written_are_refused() {
 }
 
 #[test]
-fn what_has_no_end_is_not_read_to_its_end() {
+fn endless_inputs_are_refused() {
     let folder = loops();
     for call in [
         &["ls", "/dev/zero"][..],
@@ -379,12 +378,12 @@ fn what_has_no_end_is_not_read_to_its_end() {
     ] {
         folder.refuses("\"$@\"", call, "/dev/zero");
     }
-    // Nor is what PTX says that its source is.
+    // A source file that the PTX names is read only if it is a regular file.
     fs::write(folder.path().join("loops.ptx"), LOOPS.replace("loops.cu", "/dev/zero")).unwrap();
     let output = folder.shell("\"$@\"", &halve("explain", &[]));
     assert_eq!(output.status.code(), Some(0));
     assert!(String::from_utf8(output.stdout).unwrap().contains("/dev/zero"));
-    // A pipe is read, and a large program not taken for PTX.
+    // A pipe is read; a sparse file of more than 64 MiB is refused.
     let output = folder.shell("cat twice.ptx | \"$@\"", &["ls", "/dev/stdin"]);
     assert!(String::from_utf8(output.stdout).unwrap().contains("twice (8 bytes, 4 bytes)"));
     let large = fs::File::create(folder.path().join("large")).unwrap();
@@ -398,7 +397,7 @@ fn what_has_no_end_is_not_read_to_its_end() {
 }
 
 #[test]
-fn memory_that_there_is_not_is_refused() {
+fn allocations_beyond_memory_are_refused() {
     let folder = Folder::new();
     let call = ["run", "twice.ptx", "--arg", "data:u8[4000000000]", "--arg", "past:u32=0"];
     folder.refuses(
@@ -427,9 +426,9 @@ fn memory_that_there_is_not_is_refused() {
 }
 
 #[test]
-fn files_that_are_made_to_take_long_do_not() {
+fn malicious_files_are_handled_in_bounded_time() {
     let folder = Folder::new();
-    // A part of no bytes, behind which is the same one.
+    // A part of size 0: the next part would start at the same byte.
     let head = [0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0, 64, 0, 0, 0, 0, 0, 0, 0];
     fs::write(folder.path().join("loop.fatbin"), [&head[..], &[0; 64]].concat()).unwrap();
     folder.refuses(
@@ -437,7 +436,7 @@ fn files_that_are_made_to_take_long_do_not() {
         &["ls", "loop.fatbin"],
         "loop.fatbin: the fat binary is cut off or corrupt",
     );
-    // A name of 2^30 parts, and one that can be read in 2^40 ways.
+    // Two mangled names: the first has 2^30 parts, and the second can be parsed in 2^40 ways.
     let doubled = ('0'..='9').chain('A'..='T');
     let doubled = doubled.fold("_Z1f1aIiiE".to_owned(), |name, n| name + &format!("S_IS{n}_S{n}_E"));
     let many = format!("_ZptDt{}sZWTc", "da".repeat(40));
@@ -447,7 +446,7 @@ fn files_that_are_made_to_take_long_do_not() {
     let output = folder.shell("\"$@\"", &["ls", "names.ptx"]);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 3);
-    // A launch of 2^31 - 1 blocks, each of them short.
+    // A launch of 2^31 - 1 short blocks.
     let grid = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry empty()\n{\n ret;\n}\n";
     fs::write(folder.path().join("grid.ptx"), grid).unwrap();
     let call = ["run", "grid.ptx", "--grid", "2147483647", "--seconds", "1"];

@@ -1,5 +1,5 @@
 //! Functions of CUDA 13.0's runtime that are not supported: mipmaps, graphics, interprocess handles,
-//! per-thread streams, and others that need functions missing from the driver's table.
+//! per-thread streams, and others that need driver functions which `warpfold_driver` lacks.
 
 use std::{
     ffi::c_int,
@@ -11,8 +11,8 @@ use crate::errors::{NOT_SUPPORTED, noted, say};
 macro_rules! absent {
     ($($name:ident)*) => {$(
         #[doc = concat!("`", stringify!($name), "`, which says that it is not here, once. It reads no argument.")]
-        // SAFETY: the name is that of the runtime's function, which returns a code. In C's calling
-        // convention the caller removes the arguments.
+        // SAFETY: the runtime's function of this name also returns a code. The arguments are ignored; in
+        // C's calling convention the caller removes them.
         #[unsafe(no_mangle)]
         pub extern "C" fn $name() -> c_int {
             static SAID: AtomicBool = AtomicBool::new(false);

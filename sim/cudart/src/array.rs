@@ -22,7 +22,6 @@ const FLOAT: c_int = 2;
 
 const INVALID_CHANNEL_DESCRIPTOR: c_int = 20;
 
-/// Converts a channel description to the driver's texel format and number of channels.
 pub(crate) fn format(channels: &ChannelFormat) -> Outcome<(CUarray_format, c_uint)> {
     let [bits, rest @ ..] = channels.bits;
     let count = 1 + rest.iter().take_while(|&&other| other != 0).count();
@@ -44,7 +43,6 @@ pub(crate) fn format(channels: &ChannelFormat) -> Outcome<(CUarray_format, c_uin
     }
 }
 
-/// Converts the driver's texel format and number of channels to a channel description.
 fn channel_format(format: CUarray_format, channels: c_uint) -> ChannelFormat {
     let (kind, each) = match format {
         CU_AD_FORMAT_UNSIGNED_INT8 => (UNSIGNED, 8),
@@ -60,19 +58,19 @@ fn channel_format(format: CUarray_format, channels: c_uint) -> ChannelFormat {
     ChannelFormat { bits, kind }
 }
 
-/// Returns the descriptor of an array and the bytes of a texel.
+/// Returns an array's descriptor and the size of a texel in bytes.
 ///
 /// # Safety
 /// `array` is null or the handle of an array.
 unsafe fn described(array: CUarray) -> Outcome<(CUDA_ARRAY3D_DESCRIPTOR_v2, usize)> {
     let mut found = CUDA_ARRAY3D_DESCRIPTOR_v2::default();
-    // SAFETY: the driver writes the structure.
+    // SAFETY: `array` is null or a handle, and the driver writes the descriptor to `found`.
     check(unsafe { (ready()?.cuArray3DGetDescriptor_v2)(&mut found, array) })?;
     let bits = channel_format(found.format, found.channels).bits;
     Ok((found, bits.iter().sum::<c_int>() as usize / 8))
 }
 
-/// Returns the memory type of the side of a copy that is not an array.
+/// Returns the memory type of the side that is not an array.
 fn beside(kind: c_int, to_array: bool) -> Outcome<CUmemorytype> {
     Ok(match (kind, to_array) {
         (HOST_TO_DEVICE, true) | (DEVICE_TO_HOST, false) | (HOST_TO_HOST, _) => CU_MEMORYTYPE_HOST,
@@ -84,14 +82,14 @@ fn beside(kind: c_int, to_array: bool) -> Outcome<CUmemorytype> {
 
 #[derive(Clone, Copy)]
 enum Side {
-    /// An array, with the byte in a row and the row at which the copy starts.
+    /// An array, and the start of the copy: the byte within the row, and the row.
     Array(CUarray, [usize; 2]),
     /// An address and the pitch in bytes.
     Memory(*mut c_void, usize),
 }
 
 /// # Safety
-/// The rows exist in memory of the given kind.
+/// Both sides have `height` rows of `width` bytes. Sides that are not arrays have the given kind.
 unsafe fn copy(to: Side, from: Side, [width, height]: [usize; 2], kind: c_int, order: Order) -> Outcome {
     let api = ready()?;
     if width == 0 || height == 0 {
@@ -126,7 +124,7 @@ unsafe fn copy(to: Side, from: Side, [width, height]: [usize; 2], kind: c_int, o
         width_bytes: width,
         height,
     };
-    // SAFETY: the caller's contract.
+    // SAFETY: by this function's contract, both sides have the rows that `about` describes.
     check(unsafe {
         match order {
             None => (api.cuMemcpy2DUnaligned_v2)(&about),
@@ -135,10 +133,10 @@ unsafe fn copy(to: Side, from: Side, [width, height]: [usize; 2], kind: c_int, o
     })
 }
 
-/// Copies consecutive bytes of an array across the ends of its rows; `memory` is the other side.
+/// Copies bytes between contiguous `memory` and consecutive rows of an array.
 ///
 /// # Safety
-/// As [`copy`].
+/// The bytes exist in the array and at `memory`, which has the given kind.
 unsafe fn copy_along(
     (array, [x, y]): (CUarray, [usize; 2]),
     memory: *mut c_void,
@@ -146,7 +144,7 @@ unsafe fn copy_along(
     to_array: bool,
     (kind, order): (c_int, Order),
 ) -> Outcome {
-    // SAFETY: the caller's contract.
+    // SAFETY: by this function's contract, `array` is the handle of an array.
     let (about, each) = unsafe { described(array) }?;
     let row = about.width * each;
     if x >= row {
@@ -164,21 +162,21 @@ unsafe fn copy_along(
         let (array, memory) =
             (Side::Array(array, at), Side::Memory(memory.wrapping_byte_add(done), row));
         let (to, from) = if to_array { (array, memory) } else { (memory, array) };
-        // SAFETY: the caller's contract.
+        // SAFETY: by this function's contract, the bytes of this part exist on both sides.
         unsafe { copy(to, from, extent, kind, order) }?;
     }
     Ok(())
 }
 
-/// Converts the runtime's parameters of a 3D copy. If either side is an array, the extent and the
-/// positions in arrays are in texels.
+/// Converts the runtime's parameters of a 3D copy. The extent is in texels if either side is an array,
+/// otherwise in bytes. Positions in arrays are in texels, positions in other memory in bytes.
 ///
 /// # Safety
 /// The arrays are null or handles of arrays.
 pub(crate) unsafe fn described_3d(parameters: &Memcpy3D) -> Outcome<CUDA_MEMCPY3D_v2> {
     let each =
         match [parameters.from_array, parameters.to_array].into_iter().find(|array| !array.is_null()) {
-            // SAFETY: the caller's contract.
+            // SAFETY: not null, and so the handle of an array by this function's contract.
             Some(array) => unsafe { described(array.cast()) }?.1,
             None => 1,
         };
@@ -238,7 +236,7 @@ unsafe fn create(
     if array.is_null() || channels.is_null() {
         return Err(INVALID_VALUE);
     }
-    // SAFETY: they are not null.
+    // SAFETY: not null, and so valid by this function's contract.
     let (format, channels) = format(unsafe { &*channels })?;
     let descriptor = CUDA_ARRAY3D_DESCRIPTOR_v2 {
         width: extent.x,
@@ -248,7 +246,7 @@ unsafe fn create(
         channels,
         flags,
     };
-    // SAFETY: as above.
+    // SAFETY: `array` is not null, and so valid by this function's contract.
     check(unsafe { (api.cuArray3DCreate_v2)(array, &descriptor) })
 }
 
@@ -437,7 +435,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_come_back_as_they_were() {
+    fn formats_round_trip() {
         let formats = [
             CU_AD_FORMAT_UNSIGNED_INT8,
             CU_AD_FORMAT_UNSIGNED_INT16,

@@ -91,7 +91,8 @@ functions! {
     }
 
     fn cudaSetDeviceFlags(flags: c_uint) {
-        // The flags choose how the host waits, which changes no result. Memory is always mapped (8).
+        // The flags choose how the host waits, which changes no result. `cudaDeviceMapHost`, which is 8,
+        // is always in effect.
         if flags & !0x1f != 0 {
             return Err(INVALID_VALUE);
         }
@@ -127,7 +128,7 @@ functions! {
     }
 
     fn cudaDriverGetVersion(version: *mut c_int) {
-        // Without a driver the version is 0, which is no error.
+        // Without a driver the version is 0, and the call succeeds.
         version.write(0);
         match api() {
             Ok(api) => check((api.cuDriverGetVersion)(version)),
@@ -173,19 +174,19 @@ fn of_device(ordinal: c_int) -> Outcome<DeviceProp> {
     let ask = |attribute: c_int| -> c_int {
         let mut value = 0;
         // Attributes unknown to the driver are 0.
-        // SAFETY: the driver writes a number.
+        // SAFETY: the driver writes an integer to `value`.
         let _ = unsafe { (api.cuDeviceGetAttribute)(&mut value, attribute, ordinal) };
         value
     };
     let (mut name, mut uuid, mut total_bytes) = ([0; 256], CUuuid::default(), 0);
-    // SAFETY: the driver writes a text of at most that length, 16 bytes, and a number.
+    // SAFETY: the driver writes at most `name.len()` bytes of text, a size, and 16 bytes of UUID.
     unsafe {
         check((api.cuDeviceGetName)(name.as_mut_ptr(), name.len() as c_int, ordinal))?;
         check((api.cuDeviceTotalMem_v2)(&mut total_bytes, ordinal))?;
         let _ = (api.cuDeviceGetUuid_v2)(&mut uuid, ordinal);
     }
     let mut textures = [0; 39];
-    // Only the first texture sizes are filled in: those of one, two and three dimensions.
+    // Only the texture sizes of one, two and three dimensions are filled in.
     for (at, attribute) in [(0, 21), (2, 22), (3, 23), (11, 24), (12, 25), (13, 26)] {
         textures[at] = ask(attribute);
     }
@@ -226,7 +227,6 @@ fn of_device(ordinal: c_int) -> Outcome<DeviceProp> {
     })
 }
 
-/// `cudaCreateChannelDesc`: builds the description of a texel's channels.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaCreateChannelDesc(
     x: c_int,

@@ -26,17 +26,17 @@ thread_local! {
     static LAST: Cell<c_int> = const { Cell::new(0) };
 }
 
-/// Converts a driver's code. Codes above 99 that both have are the same in the runtime.
+/// Converts a code of the driver to an [`Outcome`]. The runtime has the same codes.
 pub(crate) fn check(code: c_int) -> Outcome {
     if code == 0 { Ok(()) } else { Err(code) }
 }
 
-/// Writes a line to standard error; it is lost if that is closed or full.
+/// Writes a line to standard error. The line is lost if standard error is closed or full.
 pub(crate) fn say(line: &str) {
     let _lost = writeln!(io::stderr(), "{line}");
 }
 
-/// Returns the code of an outcome, and stores an error as the thread's last one.
+/// Returns the code of an outcome. Stores the code of an error as the thread's last error.
 pub(crate) fn noted(outcome: Outcome) -> c_int {
     match outcome {
         Ok(()) => 0,
@@ -57,7 +57,8 @@ pub extern "C" fn cudaPeekAtLastError() -> c_int {
     LAST.get()
 }
 
-/// Declares codes with their names, and with texts where the driver has none.
+/// Declares error codes with their names. Codes below 100 also have descriptions, because the driver
+/// does not define most of these codes.
 macro_rules! codes {
     ($($code:literal $name:literal $($text:literal)?,)*) => {
         fn name(code: c_int) -> Option<&'static CStr> {
@@ -67,7 +68,6 @@ macro_rules! codes {
             }
         }
 
-        /// Returns the text of a code that only the runtime has.
         fn own_text(code: c_int) -> Option<&'static CStr> {
             match code {
                 $($($code => Some($text),)?)*
@@ -89,7 +89,7 @@ codes! {
     16 c"cudaErrorInvalidHostPointer" c"invalid host pointer",
     17 c"cudaErrorInvalidDevicePointer" c"invalid device pointer",
     21 c"cudaErrorInvalidMemcpyDirection" c"invalid copy direction for memcpy",
-    35 c"cudaErrorInsufficientDriver" c"no CUDA driver is there, or too old a one",
+    35 c"cudaErrorInsufficientDriver" c"CUDA driver version is insufficient for CUDA runtime version",
     52 c"cudaErrorMissingConfiguration" c"__global__ function call is not configured",
     98 c"cudaErrorInvalidDeviceFunction" c"invalid device function",
     100 c"cudaErrorNoDevice",
@@ -147,8 +147,7 @@ pub extern "C" fn cudaGetErrorName(code: c_int) -> *const c_char {
     name(code).unwrap_or(UNKNOWN).as_ptr()
 }
 
-/// `cudaGetErrorString`: returns the text of a code, which is the driver's where it has the code as
-/// well.
+/// `cudaGetErrorString`: returns the description declared above, or else that of the driver.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaGetErrorString(code: c_int) -> *const c_char {
     if let Some(text) = own_text(code) {

@@ -1,4 +1,4 @@
-//! Graphs, with the kinds of nodes that the driver's table supports.
+//! Graphs, with the kinds of nodes that `warpfold_driver` supports.
 
 use std::{
     ffi::{c_int, c_uint, c_ulonglong, c_void},
@@ -29,7 +29,7 @@ pub(crate) fn context() -> Outcome<CUcontext> {
 
 pub(crate) fn described(parameters: &Memcpy3D) -> Outcome<CUDA_MEMCPY3D_v2> {
     if !parameters.from_array.is_null() || !parameters.to_array.is_null() {
-        // SAFETY: the arrays are the program's.
+        // SAFETY: the program passes nulls or handles of arrays.
         return unsafe { described_3d(parameters) };
     }
     let Memcpy3D { from, to, from_place, to_place, extent, .. } = parameters;

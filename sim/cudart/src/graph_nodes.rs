@@ -1,4 +1,4 @@
-//! Graph nodes that allocate, free or decide, and nodes of any kind by one call.
+//! Graph nodes that allocate or free memory, conditional nodes, and `cudaGraphAddNode`.
 
 use std::{
     ffi::{c_int, c_uint, c_void},
@@ -29,7 +29,7 @@ use crate::{
 unsafe fn of_driver(given: &NodeParams) -> Outcome<CUgraphNodeParams> {
     let mut params = CUgraphNodeParams::new(given.kind);
     let value = given.value;
-    // SAFETY: the caller's contract; each arm reads the field of its kind.
+    // SAFETY: each arm reads the field of its kind, which is initialised by this function's contract.
     unsafe {
         match given.kind {
             CU_GRAPH_NODE_TYPE_KERNEL => {

@@ -27,7 +27,7 @@ thread_local! {
     static CHEVRONS: RefCell<Vec<Chevrons>> = const { RefCell::new(Vec::new()) };
 }
 
-/// `__cudaPushCallConfiguration`: stores a launch configuration until the launch.
+/// `__cudaPushCallConfiguration`: stores a launch configuration until `__cudaPopCallConfiguration`.
 #[unsafe(no_mangle)]
 pub extern "C" fn __cudaPushCallConfiguration(
     grid: Dim3,
@@ -55,7 +55,7 @@ functions! {
     }
 
     fn __cudaGetKernel(kernel: *mut *const c_void, host: *const c_void) {
-        // The host address is the handle, too; the device is chosen at the launch.
+        // The host address serves as the handle; the device is chosen at the launch.
         kernel.write(host);
         Ok(())
     }
@@ -213,7 +213,7 @@ unsafe fn launch(
     let (api, function) = (ready()?, launched(kernel)?);
     let shared_bytes = narrowed(shared_bytes)?;
     let Dim3 { x, y, z } = block;
-    // SAFETY: the caller's contract; the function exists.
+    // SAFETY: the kernel exists; by this function's contract, so do its parameters and the stream.
     check(unsafe {
         (api.cuLaunchKernel)(
             function,
@@ -235,7 +235,8 @@ fn narrowed(shared_bytes: usize) -> Outcome<c_uint> {
     c_uint::try_from(shared_bytes).map_err(|_| INVALID_VALUE)
 }
 
-/// Returns the function to launch. For a missing one, launches have another error code in the runtime.
+/// Returns the function to launch. For an unknown kernel, launches return a different error code than
+/// the runtime's other functions.
 fn launched(kernel: *const c_void) -> Outcome<CUfunction> {
     function(kernel).map_err(|code| if code == INVALID_DEVICE_FUNCTION { INVALID_HANDLE } else { code })
 }

@@ -3,8 +3,8 @@
 //! (`-arch=compute_90`) run unmodified without a GPU.
 //!
 //! NVIDIA's own runtime cannot do that: it asks the driver for private tables (`cuGetExportTable`) to
-//! verify that it is NVIDIA's. Nothing here imitates those tables, so a program that contains NVIDIA's
-//! runtime, as nvcc links it without `-cudart shared`, does not run in the simulator.
+//! verify that the driver is NVIDIA's. Nothing here imitates those tables, so a program that contains
+//! NVIDIA's runtime, as nvcc links it without `-cudart shared`, does not run in the simulator.
 //!
 //! Unsupported functions return `cudaErrorNotSupported` and report that on stderr, in one line and once.
 // Printing macros panic if standard output or error is closed or full.
@@ -28,26 +28,24 @@ mod stream;
 mod texture;
 mod types;
 
-/// Defines functions of the runtime. Each returns a code, and stores an error as the last one of its
-/// thread.
+/// Defines functions of the runtime. Each returns a code; an error code becomes the thread's last error.
 macro_rules! functions {
     ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $body:block)*) => {$(
         #[doc = concat!("`", stringify!($name), "`, as the runtime's manual says.")]
         ///
         /// # Safety
-        /// That of the runtime's function.
-        // SAFETY: the name is that of the runtime's function, and so is the type.
+        /// The contract of the runtime's function of this name.
+        // SAFETY: name and type are those of the runtime's function.
         #[unsafe(no_mangle)]
         #[allow(unused_unsafe, reason = "some do nothing that is unsafe")]
         pub unsafe extern "C" fn $name($($argument: $kind),*) -> std::ffi::c_int {
             unsafe fn body($($argument: $kind),*) -> $crate::errors::Outcome {
-                // SAFETY: the caller keeps the contract of the runtime's function: each pointer is null
-                // or valid for what the manual says is read or written there. The driver's functions are
-                // called with those arguments or with what they have returned, and so within their
-                // contracts.
+                // SAFETY: the caller keeps the contract of the runtime's function: each pointer is null,
+                // or valid for the reads and writes that CUDA's manual states. The driver's functions
+                // get these arguments, or values that the driver returned, and so their contracts hold.
                 unsafe { $body }
             }
-            // SAFETY: the caller's contract.
+            // SAFETY: `body` has the contract of the runtime's function, which the caller keeps.
             let done = unsafe { body($($argument),*) };
             $crate::errors::noted(done)
         }

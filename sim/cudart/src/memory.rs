@@ -28,14 +28,14 @@ pub(crate) const DEFAULT: c_int = 4;
 
 const OF_HOST: c_int = 1;
 
-/// Element size for which the driver chooses the pitch of an allocation.
+/// Element size passed to `cuMemAllocPitch`, in bytes.
 const PITCH_ELEMENT: c_uint = 4;
 
-/// First and last code of a lost context, which every call then returns.
+/// First and last code of errors that make a context unusable: every later call returns the same code.
 const FIRST_LOST: c_int = 700;
 const LAST_LOST: c_int = 719;
 
-/// Returns the error of a lost context, for calls that do nothing else.
+/// Returns an error if the context is unusable. A free of a null pointer does nothing else.
 fn lost(api: &Api) -> Outcome {
     // SAFETY: the legacy stream always exists.
     match unsafe { (api.cuStreamQuery)(ptr::null_mut()) } {
@@ -44,10 +44,10 @@ fn lost(api: &Api) -> Outcome {
     }
 }
 
-/// Waits for pending work before memory is freed that it may use: the runtime does so, and programs rely
-/// on it.
+/// Waits for pending work, which may use memory that is about to be freed. NVIDIA's runtime waits as
+/// well, and programs rely on that.
 fn settle(api: &Api) -> Outcome {
-    // SAFETY: it takes no arguments.
+    // SAFETY: `cuCtxSynchronize` takes no arguments.
     check(unsafe { (api.cuCtxSynchronize)() })
 }
 
@@ -75,7 +75,7 @@ unsafe fn copy(
     if bytes == 0 {
         return Ok(());
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: by this function's contract, the bytes can be read and written in memory of this kind.
     check(unsafe {
         match (kind, order) {
             (HOST_TO_DEVICE, None) => (api.cuMemcpyHtoD_v2)(number(to), from, bytes),
@@ -95,10 +95,11 @@ unsafe fn copy(
     })
 }
 
-/// Copies layers of rows of bytes. Rows are a pitch apart, and layers as many rows apart as the height.
+/// Copies `extent.z` layers of `extent.y` rows of `extent.x` bytes. Rows start one pitch apart, and
+/// layers start one pitch times the height apart.
 ///
 /// # Safety
-/// As [`copy`], of every row.
+/// Each row meets the contract of [`copy`].
 unsafe fn copy_rows(
     (to, to_pitch, to_height): (*mut c_void, usize, usize),
     (from, from_pitch, from_height): (*const c_void, usize, usize),
@@ -118,7 +119,7 @@ unsafe fn copy_rows(
         for row in 0..rows {
             let to = to.wrapping_byte_add(to_row + row * to_pitch);
             let from = from.wrapping_byte_add(from_row + row * from_pitch);
-            // SAFETY: the caller's contract.
+            // SAFETY: by this function's contract, each row meets the contract of `copy`.
             unsafe { copy(to, from, bytes, kind, order) }?;
         }
     }
@@ -126,13 +127,13 @@ unsafe fn copy_rows(
 }
 
 /// # Safety
-/// As [`copy_rows`].
+/// Each row meets the contract of [`copy`], and each array is null or the handle of an array.
 unsafe fn copy_3d(parameters: &Memcpy3D, order: Order) -> Outcome {
     if !parameters.from_array.is_null() || !parameters.to_array.is_null() {
         let api = ready()?;
-        // SAFETY: the caller's contract.
+        // SAFETY: by this function's contract, each array is null or a handle.
         let about = unsafe { described_3d(parameters) }?;
-        // SAFETY: likewise.
+        // SAFETY: by this function's contract, all rows exist on both sides.
         return check(unsafe {
             match order {
                 None => (api.cuMemcpy3D_v2)(&about),
@@ -146,7 +147,7 @@ unsafe fn copy_3d(parameters: &Memcpy3D, order: Order) -> Outcome {
     let (to, from) = (&parameters.to, &parameters.from);
     let (to_place, from_place) =
         (place(to, &parameters.to_place), place(from, &parameters.from_place).cast_const());
-    // SAFETY: the caller's contract.
+    // SAFETY: by this function's contract, each row meets the contract of `copy`.
     unsafe {
         copy_rows(
             (to_place, to.pitch, to.height),
@@ -165,9 +166,9 @@ unsafe fn fill(to: *mut c_void, value: c_int, bytes: usize, order: Order) -> Out
     if bytes == 0 {
         return Ok(());
     }
-    // Only the lowest byte of the value counts.
+    // `cudaMemset` uses only the lowest byte of the value.
     let value = value as u8;
-    // SAFETY: the caller's contract.
+    // SAFETY: by this function's contract, the bytes can be written.
     check(unsafe {
         match order {
             None => (api.cuMemsetD8_v2)(number(to), value, bytes),
@@ -177,12 +178,12 @@ unsafe fn fill(to: *mut c_void, value: c_int, bytes: usize, order: Order) -> Out
 }
 
 /// # Safety
-/// As [`fill`], of every row.
+/// Each row meets the contract of [`fill`].
 unsafe fn fill_rows(to: Pitched, value: c_int, extent: Extent, order: Order) -> Outcome {
     for layer in 0..extent.z {
         for row in 0..extent.y {
             let to = to.pointer.wrapping_byte_add((layer * to.height + row) * to.pitch);
-            // SAFETY: the caller's contract.
+            // SAFETY: by this function's contract, each row meets the contract of `fill`.
             unsafe { fill(to, value, extent.x, order) }?;
         }
     }
@@ -197,13 +198,11 @@ fn part(symbol: *const c_void, bytes: usize, offset: usize) -> Outcome<*mut c_vo
     }
 }
 
-/// Allocates pitched memory for `rows` rows of `width` bytes.
-///
 /// # Safety
-/// That of `cuMemAllocPitch`.
+/// The contract of `cuMemAllocPitch`.
 unsafe fn pitched(api: &Api, width: usize, rows: usize) -> Outcome<(CUdeviceptr, usize)> {
     let (mut address, mut pitch) = (0, 0);
-    // SAFETY: the driver writes two numbers.
+    // SAFETY: the driver writes the address and the pitch.
     check(unsafe { (api.cuMemAllocPitch_v2)(&mut address, &mut pitch, width, rows, PITCH_ELEMENT) })?;
     Ok((address, pitch))
 }
@@ -472,7 +471,7 @@ functions! {
     }
 
     fn cudaMemAdvise(_address: *const c_void, _bytes: usize, _advice: c_int, _location: Location) {
-        // Advice affects where pages are stored, and no result.
+        // Advice affects where pages are stored, but no result.
         ready().map(drop)
     }
 

@@ -1,5 +1,3 @@
-//! The functions of memory pools.
-
 use std::{
     ffi::{c_int, c_void},
     ptr,

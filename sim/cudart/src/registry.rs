@@ -1,5 +1,5 @@
-//! Registrations that the program makes before `main`: its fat binaries, and the kernel or variable that
-//! each of its host addresses stands for. They are loaded on first use, separately on each device.
+//! Fat binaries, kernels and variables that the program registers by host address before `main`. They
+//! are loaded on first use, separately on each device.
 
 use std::{
     collections::HashMap,
@@ -18,17 +18,17 @@ use crate::{
     types::Dim3,
 };
 
-/// Size of the driver's log for kernels that do not load.
+/// Size in bytes of the buffer for the driver's error log.
 const MOST_SAID: usize = 4096;
 
-/// Addresses are stored as numbers: they are only compared and handed back.
+/// Host addresses and driver handles are stored as numbers, because pointers are not `Send`.
 #[derive(Default)]
 struct Registry {
-    /// Fat binary images; 0 after an image was unregistered.
+    /// Addresses of fat binaries; 0 after the program has unregistered one.
     images: Vec<usize>,
-    /// Kernels by host address: the index of the image and the name in it.
+    /// Kernels by host address: the index of the fat binary, and the name in it.
     kernels: HashMap<usize, (usize, CString)>,
-    /// Variables by host address: the index of the image, the name in it and the bytes.
+    /// Variables by host address: the index of the fat binary, the name in it, and the size in bytes.
     variables: HashMap<usize, (usize, CString, usize)>,
     modules: HashMap<(usize, c_int), usize>,
     functions: HashMap<(usize, c_int), usize>,
@@ -50,10 +50,10 @@ struct Wrapper {
 /// `__cudaRegisterFatBinary`: registers a fat binary and returns its handle.
 ///
 /// # Safety
-/// It is called by code that nvcc generates, with that code's arguments.
+/// Only code that nvcc generates may call this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cudaRegisterFatBinary(wrapper: *mut c_void) -> *mut *mut c_void {
-    // SAFETY: nvcc's code passes such a structure, which stays valid.
+    // SAFETY: nvcc's code passes the address of a static `Wrapper`.
     let image = unsafe { (*wrapper.cast::<Wrapper>()).image };
     let mut registry = registry();
     registry.images.push(image.expose_provenance());
@@ -64,13 +64,14 @@ pub unsafe extern "C" fn __cudaRegisterFatBinary(wrapper: *mut c_void) -> *mut *
 #[unsafe(no_mangle)]
 pub extern "C" fn __cudaRegisterFatBinaryEnd(_handle: *mut *mut c_void) {}
 
-/// `__cudaInitModule`: does nothing, likewise.
+/// `__cudaInitModule`: does nothing, because images are loaded on first use.
 #[unsafe(no_mangle)]
 pub extern "C" fn __cudaInitModule(_handle: *mut *mut c_void) -> c_char {
     0
 }
 
-/// `__cudaUnregisterFatBinary`: the program ends, or unloads the library that contains the image.
+/// `__cudaUnregisterFatBinary`: called when the program ends, or unloads the library that contains the
+/// image.
 #[unsafe(no_mangle)]
 pub extern "C" fn __cudaUnregisterFatBinary(handle: *mut *mut c_void) {
     let mut registry = registry();
@@ -85,7 +86,7 @@ pub extern "C" fn __cudaUnregisterFatBinary(handle: *mut *mut c_void) {
 /// `__cudaRegisterFunction`: registers the host address of a kernel.
 ///
 /// # Safety
-/// As [`__cudaRegisterFatBinary`].
+/// Only code that nvcc generates may call this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cudaRegisterFunction(
     handle: *mut *mut c_void,
@@ -107,7 +108,7 @@ pub unsafe extern "C" fn __cudaRegisterFunction(
 /// `__cudaRegisterVar`: registers the host address of a variable.
 ///
 /// # Safety
-/// As [`__cudaRegisterFatBinary`].
+/// Only code that nvcc generates may call this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cudaRegisterVar(
     handle: *mut *mut c_void,
@@ -131,7 +132,7 @@ pub(crate) fn forget(device: c_int) {
 }
 
 impl Registry {
-    /// Returns the module of an image on this thread's device, loaded on first use.
+    /// Returns the module of an image on `device`, the thread's current device; loads it on first use.
     fn module(&mut self, image: usize, device: c_int) -> Outcome<CUmodule> {
         if let Some(&module) = self.modules.get(&(image, device)) {
             return Ok(ptr::with_exposed_provenance_mut(module));
@@ -147,13 +148,13 @@ impl Registry {
         let mut values = [said.as_mut_ptr().cast(), ptr::without_provenance_mut(MOST_SAID)];
         let (count, options, values) =
             (options.len() as c_uint, options.as_mut_ptr(), values.as_mut_ptr());
-        // SAFETY: the image is the program's, and the options name a buffer of that size.
+        // SAFETY: the program has registered the image, and the options give the buffer and its size.
         let loaded =
             unsafe { check((api.cuModuleLoadDataEx)(&mut module, address, count, options, values)) };
         loaded.inspect_err(|code| {
             let said = CStr::from_bytes_until_nul(&said).unwrap_or_default().to_string_lossy();
             say(&format!(
-                "libcudart: the driver does not load the program's kernels (code {code}): {said}"
+                "libcudart: the driver cannot load the program's kernels (code {code}): {said}"
             ));
         })?;
         self.modules.insert((image, device), module.expose_provenance());
@@ -161,7 +162,6 @@ impl Registry {
     }
 }
 
-/// Returns the driver's function of a kernel on this thread's device.
 pub(crate) fn function(host: *const c_void) -> Outcome<CUfunction> {
     let (api, device, mut registry) = (ready()?, device()?, registry());
     if let Some(&function) = registry.functions.get(&(host.addr(), device)) {
@@ -176,7 +176,6 @@ pub(crate) fn function(host: *const c_void) -> Outcome<CUfunction> {
     Ok(function)
 }
 
-/// Returns the address and the bytes of a variable on this thread's device.
 pub(crate) fn variable(host: *const c_void) -> Outcome<(CUdeviceptr, usize)> {
     let (api, device, mut registry) = (ready()?, device()?, registry());
     let (image, name, bytes) = registry.variables.get(&host.addr()).cloned().ok_or(INVALID_SYMBOL)?;

@@ -37,14 +37,14 @@ pub(crate) fn api() -> Outcome<&'static Api> {
     driver().map(Driver::api)
 }
 
-/// Returns the functions of the driver, with a context current on this thread.
+/// Returns the functions of the driver, after making a context current on this thread if none is.
 pub(crate) fn ready() -> Outcome<&'static Api> {
     let api = api()?;
     let mut current: CUcontext = ptr::null_mut();
     // SAFETY: the driver writes a handle.
     check(unsafe { (api.cuCtxGetCurrent)(&mut current) })?;
     if current.is_null() {
-        // SAFETY: the context is retained.
+        // SAFETY: `primary` returns a retained context.
         check(unsafe { (api.cuCtxSetCurrent)(primary(DEVICE.get())?) })?;
     }
     Ok(api)
@@ -66,13 +66,13 @@ pub(crate) fn device() -> Outcome<c_int> {
 
 pub(crate) fn set_device(device: c_int) -> Outcome {
     let api = api()?;
-    // SAFETY: the context is retained.
+    // SAFETY: `primary` returns a retained context.
     check(unsafe { (api.cuCtxSetCurrent)(primary(device)?) })?;
     DEVICE.set(device);
     Ok(())
 }
 
-/// Retained primary contexts by device, as numbers.
+/// Locks the retained primary contexts: their handles, as numbers, by device.
 fn contexts() -> MutexGuard<'static, HashMap<c_int, usize>> {
     static CONTEXTS: OnceLock<Mutex<HashMap<c_int, usize>>> = OnceLock::new();
     CONTEXTS.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
@@ -99,13 +99,12 @@ pub(crate) fn primary(device: c_int) -> Outcome<CUcontext> {
     Ok(context)
 }
 
-/// Resets the primary context of a device, for all threads.
 pub(crate) fn reset(device: c_int) -> Outcome {
     let api = ready()?;
     registry::forget(device);
     let mut contexts = contexts();
     if contexts.remove(&device).is_some() {
-        // SAFETY: nothing here uses the context any more.
+        // SAFETY: the tables of contexts, modules and functions no longer refer to the context.
         unsafe {
             check((api.cuCtxSynchronize)())?;
             check((api.cuCtxSetCurrent)(ptr::null_mut()))?;

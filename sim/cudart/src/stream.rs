@@ -1,4 +1,4 @@
-//! The functions of streams and events.
+//! Streams and events.
 
 use std::{
     ffi::{c_int, c_uint, c_ulonglong, c_void},

@@ -1,5 +1,3 @@
-//! The functions of textures and surfaces.
-
 use std::ffi::{c_int, c_uint};
 
 use warpfold_driver::sys::*;
@@ -18,7 +16,7 @@ fn resource(of: &ResourceDesc) -> Outcome<CUDA_RESOURCE_DESC_v1> {
     let given = &of.value;
     let mut value = [0; 16];
     value[0] = given[0];
-    // The address is followed by the format of texels, in five words of 32 bits.
+    // The address is followed by the texel format, a `cudaChannelFormatDesc` of five 32-bit words.
     let channels = || -> Outcome<u64> {
         let word = |index: usize| (given[1 + index / 2] >> (32 * (index % 2))) as u32 as c_int;
         let bits = [word(0), word(1), word(2), word(3)];

@@ -7,7 +7,7 @@ use warpfold_driver::sys::{
     CUgraphConditionalHandle, CUstream, LaunchAttribute,
 };
 
-/// CUDA calls it `dim3`.
+/// CUDA's `dim3`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dim3 {
@@ -16,7 +16,7 @@ pub struct Dim3 {
     pub z: c_uint,
 }
 
-/// CUDA calls it `cudaLaunchConfig_t`.
+/// CUDA's `cudaLaunchConfig_t`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct LaunchConfig {
@@ -28,7 +28,7 @@ pub struct LaunchConfig {
     pub attribute_count: c_uint,
 }
 
-/// CUDA calls it `cudaFuncAttributes`.
+/// CUDA's `cudaFuncAttributes`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct FuncAttributes {
@@ -40,7 +40,7 @@ pub struct FuncAttributes {
     pub reserved: [c_int; 16],
 }
 
-/// CUDA calls it `cudaPointerAttributes`.
+/// CUDA's `cudaPointerAttributes`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct PointerAttributes {
@@ -51,7 +51,7 @@ pub struct PointerAttributes {
     pub reserved: [c_long; 8],
 }
 
-/// `cudaPos` and `cudaExtent`: in bytes, rows and layers.
+/// `cudaPos` or `cudaExtent`: bytes (in arrays, texels), rows and layers.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Extent {
@@ -60,7 +60,7 @@ pub struct Extent {
     pub z: usize,
 }
 
-/// CUDA calls it `cudaPitchedPtr`.
+/// CUDA's `cudaPitchedPtr`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Pitched {
@@ -78,7 +78,7 @@ pub struct ChannelFormat {
     pub kind: c_int,
 }
 
-/// `cudaResourceDesc`: a kind, a union of 128 bytes as words, flags that are 0.
+/// `cudaResourceDesc`: a kind, a union of 128 bytes as words, and flags, which are always 0.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct ResourceDesc {
@@ -87,7 +87,7 @@ pub struct ResourceDesc {
     pub flags: c_uint,
 }
 
-/// CUDA calls it `cudaTextureDesc`.
+/// CUDA's `cudaTextureDesc`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct TextureDesc {
@@ -105,7 +105,7 @@ pub struct TextureDesc {
     pub seamless_cubemap: c_int,
 }
 
-/// CUDA calls it `cudaMemcpy3DParms`.
+/// CUDA's `cudaMemcpy3DParms`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Memcpy3D {
@@ -119,7 +119,7 @@ pub struct Memcpy3D {
     pub kind: c_int,
 }
 
-/// CUDA calls it `cudaKernelNodeParams`.
+/// CUDA's `cudaKernelNodeParams`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct KernelNode {
@@ -131,7 +131,7 @@ pub struct KernelNode {
     pub extra: *mut *mut c_void,
 }
 
-/// CUDA calls it `cudaMemcpyNodeParams`.
+/// CUDA's `cudaMemcpyNodeParams`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct MemcpyNode {
@@ -140,7 +140,7 @@ pub struct MemcpyNode {
     pub copy: Memcpy3D,
 }
 
-/// `cudaConditionalNodeParams`, as far as the runtime needs it.
+/// The fields of `cudaConditionalNodeParams` that the runtime needs.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct ConditionalNode {
@@ -150,7 +150,7 @@ pub struct ConditionalNode {
     pub graphs_out: *mut CUgraph,
 }
 
-/// CUDA calls it `cudaGraphNodeParams`.
+/// CUDA's `cudaGraphNodeParams`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct NodeParams {
@@ -160,7 +160,7 @@ pub struct NodeParams {
     pub reserved_behind: u64,
 }
 
-/// Parameters of a node; its kind selects the field.
+/// Parameters of a node. The node's kind selects the field.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union NodeValue {
@@ -174,7 +174,7 @@ pub union NodeValue {
     pub conditional: ConditionalNode,
 }
 
-/// CUDA calls it `cudaMemLocation`.
+/// CUDA's `cudaMemLocation`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Location {
@@ -182,7 +182,7 @@ pub struct Location {
     pub id: c_int,
 }
 
-/// CUDA calls it `cudaDeviceProp`.
+/// CUDA's `cudaDeviceProp`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceProp {
@@ -206,19 +206,19 @@ pub struct DeviceProp {
     pub multiprocessors: c_int,
     pub integrated: c_int,
     pub can_map_host: c_int,
-    /// From `maxTexture1D` to `maxSurfaceCubemapLayered`.
+    /// The fields from `maxTexture1D` to `maxSurfaceCubemapLayered`.
     pub textures: [c_int; 39],
     pub surface_alignment: usize,
-    /// From `concurrentKernels` to `localL1CacheSupported`.
+    /// The fields from `concurrentKernels` to `localL1CacheSupported`.
     pub from_concurrent: [c_int; 15],
     pub multiprocessor_shared_bytes: usize,
-    /// From `regsPerMultiprocessor` to `cooperativeLaunch`.
+    /// The fields from `regsPerMultiprocessor` to `cooperativeLaunch`.
     pub from_registers: [c_int; 10],
     pub optin_shared_bytes: usize,
-    /// From `pageableMemoryAccessUsesHostPageTables` to `accessPolicyMaxWindowSize`.
+    /// The fields from `pageableMemoryAccessUsesHostPageTables` to `accessPolicyMaxWindowSize`.
     pub from_page_tables: [c_int; 4],
     pub reserved_shared_bytes: usize,
-    /// From `hostRegisterSupported` to `hostNumaMultinodeIpcSupported`.
+    /// The fields from `hostRegisterSupported` to `hostNumaMultinodeIpcSupported`.
     pub from_host_register: [c_int; 20],
     pub reserved: [c_int; 56],
 }
@@ -231,7 +231,7 @@ mod tests {
 
     /// Sizes and offsets as a C compiler computes them from CUDA 13.0's headers.
     #[test]
-    fn layouts_are_those_of_c() {
+    fn layouts_match_the_cuda_headers() {
         assert_eq!(size_of::<DeviceProp>(), 1008);
         assert_eq!(offset_of!(DeviceProp, major), 360);
         assert_eq!(offset_of!(DeviceProp, multiprocessors), 384);

@@ -1,5 +1,5 @@
-//! Functions of CUDA 13.0's driver that are not simulated. Clients that look up every function at the
-//! start find all of them, and get an error only from a call.
+//! Functions of CUDA 13.0's driver that are not simulated. They are exported because some clients look
+//! up every function at startup; only a call is an error.
 
 use std::{
     ffi::c_int,
@@ -12,13 +12,13 @@ use warpfold_driver::sys::CUDA_ERROR_NOT_SUPPORTED;
 macro_rules! absent {
     ($($name:ident)*) => {$(
         #[doc = concat!("`", stringify!($name), "`, which says that it is not here, once. It reads no argument.")]
-        // SAFETY: the name is that of the driver's function, which returns a code. In C's calling
-        // convention the caller removes the arguments.
+        // SAFETY: the driver's function of this name also returns a code. The arguments are ignored; in
+        // C's calling convention the caller removes them.
         #[unsafe(no_mangle)]
         pub extern "C" fn $name() -> c_int {
             static SAID: AtomicBool = AtomicBool::new(false);
             if !SAID.swap(true, Ordering::Relaxed) {
-                // Lost if standard error is closed or full.
+                // The line is lost if standard error is closed or full.
                 let _lost =
                     writeln!(io::stderr(), concat!("warpfold-sim: ", stringify!($name), " is not simulated"));
             }
@@ -132,9 +132,9 @@ absent! {
     cuUserObjectRetain cuWaitExternalSemaphoresAsync
 }
 
-/// `cuGetExportTable`, which has no tables: NVIDIA's own libraries ask it for undocumented interfaces,
-/// and work without them.
-// SAFETY: as above.
+/// `cuGetExportTable`, which returns no tables and prints nothing: NVIDIA's libraries ask it for
+/// undocumented interfaces and work without them, except for NVIDIA's runtime.
+// SAFETY: the driver's function also returns a code. Its arguments are ignored; the caller removes them.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuGetExportTable() -> c_int {
     CUDA_ERROR_NOT_SUPPORTED

@@ -7,9 +7,9 @@
 //! LD_LIBRARY_PATH=$PWD/lib the-program
 //! ```
 //!
-//! Functions that `warpfold_sim_driver` does not simulate return `CUDA_ERROR_NOT_SUPPORTED`. So does
-//! each function of CUDA 13.0 that is not in its table, which also reports the call on stderr.
-//! `cuGetProcAddress_v2` finds the functions of the table.
+//! Functions that `warpfold_sim_driver` does not simulate return `CUDA_ERROR_NOT_SUPPORTED`. Functions
+//! of CUDA 13.0 that `warpfold_driver` does not declare do so as well, and report the call on stderr.
+//! `cuGetProcAddress_v2` finds the declared functions.
 
 // Printing macros panic if standard output or error is closed or full.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
@@ -28,8 +28,8 @@ macro_rules! export {
         #[doc = concat!("`", stringify!($name), "`, simulated.")]
         ///
         /// # Safety
-        /// That of the driver's function.
-        // SAFETY: the name is that of the driver's function, and so is the type.
+        /// The contract of the driver's function of this name.
+        // SAFETY: name and type are those of the driver's function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
             // SAFETY: the caller keeps the contract of the driver's function.
@@ -38,7 +38,8 @@ macro_rules! export {
     )*};
 }
 
-/// Returns the simulated driver's functions, configured for programs that were made for NVIDIA's driver.
+/// Returns the simulated driver's functions. The first call applies the environment's settings, and
+/// makes frees wait for pending work, as programs for NVIDIA's driver expect.
 fn api() -> &'static Api {
     static API: LazyLock<&Api> = LazyLock::new(|| {
         set_frees_wait(true);

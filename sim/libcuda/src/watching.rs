@@ -1,5 +1,5 @@
-//! Settings of `warpfold-sim exec`, passed by the environment: limits, orders of threads, checks and
-//! counters of whole programs. Results of the latter are written to a folder, one file per process.
+//! Settings of `warpfold-sim exec`, which the environment passes: limits, thread orders, checks and
+//! counters for whole programs. Findings and counters are written to a folder, one file per process.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,7 +11,6 @@ use warpfold_sim::{Config, Error, Hazards, Profiler, Stats};
 use warpfold_sim_driver::{Checks, SimLaunch, Watcher, set_config, set_seed, watch_all};
 use warpfold_sim_report::{Diagnostic, Explanation, exchange};
 
-/// Findings and counters of this process.
 #[derive(Default)]
 struct Seen {
     /// Findings by their identity: the rule, the kernel, and the instructions.
@@ -26,7 +25,6 @@ fn with_seen<T>(act: impl FnOnce(&mut Seen) -> T) -> T {
     act(SEEN.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
 }
 
-/// Applies the settings of the environment before the first call.
 pub(crate) fn begin() {
     let number = |name: &str| env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     let (steps, seconds) = (number(exchange::STEPS), number(exchange::SECONDS));
@@ -54,7 +52,7 @@ pub(crate) fn begin() {
             Arc::new(Checks::new(hazards).telling(found))
         });
     }
-    // SAFETY: the function exists as long as this library, which is not unloaded before the end.
+    // SAFETY: `at_end` is part of this library, which stays loaded until the process ends.
     unsafe { atexit(at_end) };
 }
 
@@ -66,7 +64,7 @@ extern "C" fn at_end() {
     with_seen(|seen| write(seen, true));
 }
 
-/// Takes the findings of checks and writes new ones at once, because the program may be killed at any
+/// Takes the findings of checks, and writes new ones at once because the program may be killed at any
 /// time.
 fn found(checks: &Checks) {
     let found = checks.hazards().take_findings();
@@ -95,7 +93,7 @@ fn found(checks: &Checks) {
     });
 }
 
-/// Writes the results. Errors are ignored: the command that asked for the files reports missing ones.
+/// Writes the results. Errors are ignored; the results are then lost.
 fn write(seen: &Seen, ended: bool) {
     let Some(path) = FILE.get() else { return };
     if !seen.found.is_empty() {

@@ -1,4 +1,4 @@
-//! Counters beside source lines.
+//! Listings of counters beside source lines.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,9 +8,8 @@ use std::path::Path;
 
 use warpfold_sim::{InstructionInfo, Location, Profile, Tally, demangled};
 
-/// Maximum lines without counters between two with some for which all lines are shown.
+/// Lines between two lines with counters are listed if the two are at most this far apart.
 pub const GAP: u32 = 6;
-/// Maximum bytes of a source file that is shown.
 const MOST_SOURCE: u64 = 16 << 20;
 /// Headings of the columns beside the source.
 pub const HEAD: [&str; 2] = [
@@ -25,7 +24,7 @@ req.         requests: loads and stores of a warp  wavef.  passes over the banks
 sect.        sectors of 32 bytes; used: the part   atomics  operations on global memory
              of their bytes that was asked for     inclusive: a call's line holds what it calls";
 
-/// Returns the source around the lines that have counters.
+/// Returns the source lines with counters, each beside its [`columns`], and short gaps between them.
 #[must_use]
 pub fn listing(source: &str, lines: &BTreeMap<u32, Tally>) -> String {
     let mut text = String::new();
@@ -51,7 +50,7 @@ pub fn listing(source: &str, lines: &BTreeMap<u32, Tally>) -> String {
     text
 }
 
-/// Returns a line's counters, as wide as [`HEAD`].
+/// Formats the counters of a line in columns as wide as those of [`HEAD`].
 #[must_use]
 pub fn columns(tally: &Tally) -> String {
     let number = |value: u64| if value == 0 { String::new() } else { value.to_string() };
@@ -83,16 +82,16 @@ pub struct Explanation {
 struct Kernel {
     launches: u64,
     total: Tally,
-    /// Per file, per line: an instruction counts once in each file, at the innermost of its lines there.
+    /// Counters by file and line. An instruction counts once in each file of its call chain, at the
+    /// innermost line in that file.
     files: BTreeMap<String, BTreeMap<u32, Tally>>,
-    /// Instructions without a line.
+    /// Counters of instructions without a line.
     elsewhere: Tally,
-    /// Chains that begin in each file; most begin in the kernel's own file.
+    /// Warp instructions by the file of their outermost caller; the kernel's own file has the most.
     begins: BTreeMap<String, u64>,
 }
 
 impl Explanation {
-    /// Creates an empty report.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -111,7 +110,6 @@ impl Explanation {
         }
     }
 
-    /// Returns whether no launch was added.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.kernels.is_empty()
@@ -134,8 +132,8 @@ impl Explanation {
     }
 }
 
-/// Reads a source file that the PTX names. Anything but a file, such as a pipe or a device, may be
-/// endless and is read as empty; more than [`MOST_SOURCE`] bytes are an error.
+/// Reads a source file that the PTX names. A pipe or a device may be endless, so anything but a regular
+/// file is read as empty; more than [`MOST_SOURCE`] bytes are an error.
 fn source(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     if fs::metadata(path)?.is_file() {

@@ -7,10 +7,9 @@ use warpfold_sim::{Fault, Finding, Location, Site, demangled, readable};
 
 use crate::rules::{Level, Rule};
 
-/// A line of a source file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spot {
-    /// The path of the file, as it was passed to the compiler.
+    /// Path of the file, as it was passed to the compiler.
     pub file: String,
     /// Number of the line, from 1.
     pub line: u32,
@@ -21,36 +20,31 @@ pub struct Spot {
 /// An instruction of a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// Its role in the finding.
+    /// Role of the instruction in the finding.
     pub part: String,
-    /// The user's line, if the PTX has line information.
+    /// The user's source line, if the PTX has line information.
     pub user: Option<Spot>,
     /// All source lines of the instruction: the innermost first, then its callers.
     pub chain: Vec<Spot>,
     /// Line of the PTX text, from 1.
     pub ptx_line: u32,
-    /// The text of the instruction.
     pub instruction: String,
-    /// The block in x, y and z.
     pub block: [u32; 3],
-    /// The thread in x, y and z.
     pub thread: [u32; 3],
 }
 
-/// A finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diagnostic {
-    /// The name of its [`Rule`].
+    /// The name of the finding's [`Rule`].
     pub rule: String,
     /// The kernel's name in PTX; empty for an operation of the host.
     pub kernel: String,
     /// Description of the finding and of its memory.
     pub message: String,
-    /// The whole finding in one line, the user's line first.
+    /// The whole finding in one line of text, which begins with the user's source line.
     pub line: String,
-    /// The instruction that found it, and related ones.
+    /// The instruction at which the finding was detected, and related instructions.
     pub places: Vec<Place>,
-    /// Number of occurrences.
     pub count: u64,
 }
 
@@ -74,7 +68,6 @@ impl Place {
 }
 
 impl Diagnostic {
-    /// Makes the diagnostic of a hazard.
     #[must_use]
     pub fn of_finding(finding: &Finding) -> Self {
         let mut message =
@@ -85,7 +78,7 @@ impl Diagnostic {
         let parts = [
             ("this access", &finding.access),
             ("the earlier access", &finding.other),
-            ("no acquire fence is behind this read", &finding.unfenced),
+            ("an acquire fence is missing after this read", &finding.unfenced),
         ];
         let place =
             |(part, site): (&str, &Option<Site>)| site.as_ref().map(|site| Place::of(part, site));
@@ -99,7 +92,6 @@ impl Diagnostic {
         }
     }
 
-    /// Makes the diagnostic of a fault.
     #[must_use]
     pub fn of_fault(fault: &Fault) -> Self {
         Self {
@@ -112,8 +104,8 @@ impl Diagnostic {
         }
     }
 
-    /// Makes the diagnostic of a kernel's result that depends on the order of threads, described by
-    /// `text`.
+    /// Creates the diagnostic of a kernel whose result depends on the order of threads. `text` describes
+    /// the result.
     #[must_use]
     pub fn of_order(kernel: &str, text: &str) -> Self {
         Self {
@@ -126,7 +118,6 @@ impl Diagnostic {
         }
     }
 
-    /// Returns the rule of the finding.
     #[must_use]
     pub fn kind(&self) -> &'static Rule {
         Rule::called(&self.rule).unwrap_or_else(|| Rule::of_order())

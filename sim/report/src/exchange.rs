@@ -2,11 +2,11 @@
 
 /// Environment variable that selects the kind of watching: [`CHECK`], [`STRICT`] or [`EXPLAIN`].
 pub const WATCH: &str = "WARPFOLD_SIM_WATCH";
-/// Reports all hazards.
+/// Value of [`WATCH`]: report all hazards.
 pub const CHECK: &str = "check";
-/// Reports all hazards, and code that is no race but mostly a mistake.
+/// Value of [`WATCH`]: report all hazards, and legal code that is usually a mistake.
 pub const STRICT: &str = "strict";
-/// Counts beside source lines.
+/// Value of [`WATCH`]: count instructions and memory accesses by source line.
 pub const EXPLAIN: &str = "explain";
 /// Environment variable with the folder in which each process stores its results.
 pub const FOLDER: &str = "WARPFOLD_SIM_FOLDER";

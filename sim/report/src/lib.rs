@@ -1,5 +1,5 @@
-//! Reports of the simulator: findings with their rules, which a file may suppress and which SARIF
-//! carries to code review, and counters beside source lines.
+//! Reports of the simulator: findings, with rules, suppression files and SARIF for code review, and
+//! counters beside source lines.
 
 // Printing macros panic if standard output or error is closed or full.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]

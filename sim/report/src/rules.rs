@@ -2,31 +2,26 @@
 
 use warpfold_sim::{FaultKind, HazardKind};
 
-/// The severity of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     /// Results are wrong or undefined.
     Error,
-    /// It works on today's GPUs, but nothing guarantees that.
+    /// The code works on today's GPUs, but PTX does not guarantee it.
     Warning,
 }
 
-/// A kind of finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
-    /// The name of the rule.
     pub id: &'static str,
-    /// The severity.
     pub level: Level,
-    /// Description in one sentence.
+    /// The problem, in one sentence.
     pub is: &'static str,
-    /// What to do about it.
+    /// The remedy.
     pub help: &'static str,
 }
 
 macro_rules! rules {
     ($($name:ident: $id:literal, $level:ident, $is:literal, $help:literal;)*) => {
-        /// All rules.
         pub const RULES: &[Rule] = &[$($name),*];
         $(const $name: Rule = Rule { id: $id, level: Level::$level, is: $is, help: $help };)*
     };
@@ -34,58 +29,57 @@ macro_rules! rules {
 
 rules! {
     READ_WRITE: "read-write-race", Error,
-        "A thread reads what another one writes, and nothing orders the two.",
-        "Put a barrier between them, or a release behind the write and an acquire before the read.";
+        "A thread reads a location that another thread writes, and nothing orders the two accesses.",
+        "Put a barrier between them, or a release after the write and an acquire before the read.";
     WRITE_WRITE: "write-write-race", Error,
-        "Two threads write one place, and nothing orders the two.",
-        "Let one of them write, order them by a barrier, or write by atomics.";
+        "Two threads write the same location, and nothing orders the two writes.",
+        "Let one of them write, order them by a barrier, or use atomics.";
     NO_ACQUIRE: "no-acquire", Warning,
-        "A read is ordered behind another thread's write only if an acquire fence is behind the atomic that has \
-         seen its release.",
-        "Put a fence such as __threadfence() behind the atomic, or make it an acquire.";
+        "A read is ordered after another thread's write only if an acquire fence follows the atomic \
+         that observed the release.",
+        "Put a fence such as __threadfence() after the atomic, or make the atomic an acquire.";
     LOCK_STEP: "lock-step", Warning,
-        "Lanes of a warp talk to each other by volatile accesses with no barrier between.",
-        "Put __syncwarp() between them, or use shuffles.";
+        "Lanes of a warp communicate through volatile accesses without a barrier between them.",
+        "Put __syncwarp() between the accesses, or use shuffles.";
     UNWRITTEN: "unwritten-read", Error,
         "A thread reads memory that nothing has written.",
-        "Write it before, or initialize it by a copy or memset.";
+        "Write the memory before the read, or initialize it by a copy or memset.";
     UNWRITTEN_RESULT: "unwritten-result", Error,
         "The host reads a result that nothing has written.",
-        "Have the kernel write each element that is read, for each number of elements.";
+        "Let the kernel write every element that the host reads, for every input size.";
     UNWAITED_COPY: "unwaited-copy", Error,
-        "Memory is used that an asynchronous copy writes, before a wait for the copy.",
-        "Wait for the copy's group or mbarrier before, in each thread that uses it.";
+        "The target of an asynchronous copy is used before a wait for the copy.",
+        "Wait for the group or mbarrier of the copy in each thread before it uses the target.";
     INACTIVE_SHUFFLE: "inactive-shuffle", Error,
-        "A shuffle reads a lane that does not take part in it.",
-        "Let the lane take part, or do not use what is read.";
+        "A shuffle reads from a lane that does not take part in it.",
+        "Let the lane take part, or do not use the value.";
     SIZED_EXTERNAL: "sized-external", Error,
         "An external shared array has a size, so that it is not the launch's dynamic memory.",
         "Declare it without a size.";
     OUT_OF_BOUNDS: "out-of-bounds", Error,
-        "An access is outside of the memory that there is.",
+        "An access is outside of the allocated memory.",
         "Compare the index with the number of elements.";
     MISALIGNED: "misaligned", Error,
-        "An access has an address that is no multiple of its size.",
+        "The address of an access is not a multiple of its size.",
         "Align the buffer, or access it by narrower elements.";
     DIVERGENT_BARRIER: "divergent-barrier", Error,
-        "Only some threads come to a barrier at which all must.",
-        "Move the barrier out of the branch, or out of reach of early returns.";
+        "Only some threads reach a barrier that all must reach.",
+        "Move the barrier out of the branch, or before early returns.";
     INACTIVE_LANE: "inactive-lane", Error,
-        "A shuffle, vote or warp barrier has a member that is elsewhere.",
-        "Name in the member mask the lanes that are there.";
+        "The member mask of a shuffle, vote or warp barrier names a lane that does not execute it.",
+        "Name in the member mask exactly the lanes that execute the instruction.";
     ENDLESS: "endless", Error,
         "A kernel takes more steps or time than it is allowed.",
-        "Look at the loop that it is in, and at what it waits for.";
+        "Check the exit condition of the named loop, and the memory or barrier that it waits for.";
     ORDER: "order-dependent", Error,
         "A result depends on the order in which threads run.",
-        "Order the threads by barriers where one uses what another one makes.";
+        "Put barriers between threads that write values and threads that read them.";
     FAULT: "fault", Error,
-        "A thread does what ends the launch.",
-        "See what it says.";
+        "An error of a thread ended the launch.",
+        "Read the message of the finding.";
 }
 
 impl Rule {
-    /// Returns the rule of a hazard.
     #[must_use]
     pub const fn of_hazard(kind: HazardKind) -> &'static Self {
         match kind {
@@ -102,7 +96,6 @@ impl Rule {
         }
     }
 
-    /// Returns the rule of a fault.
     #[must_use]
     pub const fn of_fault(kind: &FaultKind) -> &'static Self {
         match kind {
@@ -131,13 +124,12 @@ impl Rule {
         &ORDER
     }
 
-    /// Returns the rule with this name.
     #[must_use]
     pub fn called(id: &str) -> Option<&'static Self> {
         RULES.iter().find(|rule| rule.id == id)
     }
 
-    /// Returns its index in [`RULES`].
+    /// Returns the rule's index in [`RULES`].
     #[must_use]
     pub fn index(&self) -> usize {
         RULES.iter().position(|rule| rule.id == self.id).unwrap_or(0)
@@ -149,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_has_a_name_of_its_own() {
+    fn rule_names_are_unique() {
         for (index, rule) in RULES.iter().enumerate() {
             assert_eq!((rule.index(), Rule::called(rule.id)), (index, Some(rule)));
             assert!(rule.is.ends_with('.') && rule.help.ends_with('.'), "{}", rule.id);

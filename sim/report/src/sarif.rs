@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use crate::diagnostic::{Diagnostic, Place, Spot};
 use crate::rules::{Level, RULES};
 
-/// Address of the format's schema.
 pub const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
 /// Returns the findings as the log of one run; each is paired with the reason for its suppression, if
@@ -60,7 +59,7 @@ fn result(found: &Diagnostic, suppressed: Option<&str>, root: &Path, ptx: &str) 
         "ruleIndex": rule.index(),
         "level": level(rule.level),
         "message": { "text": format!("{}{of_kernel}{times}", found.message) },
-        // Stays the same when lines move: the kernel and the instructions.
+        // The fingerprint contains no line numbers, so that it survives edits elsewhere in the file.
         "partialFingerprints": { "kernelAndInstructions/v1": fingerprint(found) },
     });
     let ptx_spot = |place: &Place| Spot { file: ptx.to_owned(), line: place.ptx_line, column: 0 };
@@ -68,8 +67,7 @@ fn result(found: &Diagnostic, suppressed: Option<&str>, root: &Path, ptx: &str) 
     if let Some(first) = found.places.first() {
         result["locations"] = json!([location(&known(first), Some(&told(first)), root)]);
         let calls = first.chain.iter().filter(|spot| first.user.as_ref() != Some(spot));
-        let calls =
-            calls.map(|spot| location(spot, Some("a place that was inlined, or that called it"), root));
+        let calls = calls.map(|spot| location(spot, Some("an inlined location or a caller"), root));
         let others =
             found.places[1..].iter().map(|place| location(&known(place), Some(&told(place)), root));
         let mut related: Vec<Value> = others.chain(calls).collect();

@@ -1,18 +1,18 @@
 //! Suppression files: known findings that are not to be reported.
 //!
-//! A line names a rule, or `*` for any, and conditions, all of which must hold. The reason follows `#`.
+//! A line names a rule, or `*` for any, and conditions that must all hold. The reason follows `#`.
 //!
 //! ```text
-//! # NVIDIA's sample has no acquire behind its ticket.
+//! # NVIDIA's sample has no acquire after its ticket.
 //! no-acquire kernel=reduceSinglePass* file=*/threadFenceReduction_kernel.cuh
 //! read-write-race file=*/histogram.cu line=120   # counts may be off by a few
 //! unwritten-read buffer="byte * of `scratch`*"
 //! ```
 //!
-//! - `kernel`: its name in PTX or in its source.
-//! - `file`: the path of any source line of the finding, including lines that were inlined.
-//! - `line`: the number of such a line, in that file.
-//! - `buffer`: the description of the memory.
+//! - `kernel`: the kernel's name in PTX or in its source.
+//! - `file`: the path of any source line of the finding, including lines of inlined functions.
+//! - `line`: the number of a source line of the finding, in a file that `file` matches.
+//! - `buffer`: the description of the memory in the finding.
 //!
 //! In values `*` matches any characters, including none; a value with a space is quoted.
 
@@ -21,7 +21,6 @@ use std::cell::Cell;
 use crate::diagnostic::Diagnostic;
 use crate::rules::{RULES, Rule};
 
-/// The suppressions of a file.
 #[derive(Debug, Default)]
 pub struct Suppressions {
     entries: Vec<Entry>,
@@ -40,7 +39,6 @@ struct Entry {
     used: Cell<bool>,
 }
 
-/// The error of a malformed line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {number}: {wrong}")]
 pub struct WrongLine {
@@ -50,10 +48,6 @@ pub struct WrongLine {
 }
 
 impl Suppressions {
-    /// Parses the text of a suppression file.
-    ///
-    /// # Errors
-    /// The first malformed line.
     pub fn parse(text: &str) -> Result<Self, WrongLine> {
         let mut entries = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -63,7 +57,8 @@ impl Suppressions {
         Ok(Self { entries })
     }
 
-    /// Returns why a finding is suppressed, if it is: the text after `#`, or the line.
+    /// Returns the reason for which a finding is suppressed, if any: the text after `#`, or the whole
+    /// line if there is no `#`.
     pub fn reason(&self, found: &Diagnostic) -> Option<&str> {
         let entry = self.entries.iter().find(|entry| entry.meets(found))?;
         entry.used.set(true);
@@ -85,7 +80,7 @@ impl Entry {
             "*" => None,
             id => Some(Rule::called(id).ok_or_else(|| {
                 let known: Vec<&str> = RULES.iter().map(|rule| rule.id).collect();
-                format!("there is no rule {id}; give * or one of {}", known.join(", "))
+                format!("unknown rule {id}; give * or one of {}", known.join(", "))
             })?),
         };
         let mut entry = Self {
@@ -106,11 +101,15 @@ impl Entry {
                 "file" => &mut entry.file,
                 "buffer" => &mut entry.buffer,
                 "line" => {
-                    let number = value.parse().map_err(|_| format!("{value} is no number of a line"))?;
+                    let number = value.parse().map_err(|_| format!("{value} is not a line number"))?;
                     entry.line = Some(number);
                     continue;
                 }
-                _ => return Err(format!("{word} is none of kernel=, file=, line= and buffer=")),
+                _ => {
+                    return Err(format!(
+                        "{word} is not a condition; give kernel=, file=, line= or buffer="
+                    ));
+                }
             };
             *place = Some(value.to_owned());
         }
@@ -154,7 +153,7 @@ fn words(line: &str) -> Result<(Vec<String>, String), String> {
         }
     }
     if quoted {
-        return Err("a quote has no end".to_owned());
+        return Err("a quote is not closed".to_owned());
     }
     if begun {
         words.push(word);
@@ -162,8 +161,8 @@ fn words(line: &str) -> Result<(Vec<String>, String), String> {
     Ok((words, rest.as_str().trim().to_owned()))
 }
 
-/// Returns whether a text matches a pattern in which `*` stands for anything. The time is bounded by the
-/// product of both lengths.
+/// Returns whether a text matches a pattern in which `*` stands for any characters. The time is bounded
+/// by the product of both lengths.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
@@ -183,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stars_stand_for_anything() {
+    fn star_matches_any_text() {
         for (pattern, text, meets) in [
             ("*", "", true),
             ("a*", "abc", true),
@@ -201,12 +200,15 @@ mod tests {
     }
 
     #[test]
-    fn wrong_lines_are_told() {
+    fn invalid_lines_are_reported() {
         for (text, says) in [
-            ("\n race", "line 2: there is no rule race; give * or one of read-write-race, "),
-            ("* kernel=a block=3", "line 1: block=3 is none of kernel=, file=, line= and buffer="),
-            ("* line=x", "line 1: x is no number of a line"),
-            ("* kernel=\"a b", "line 1: a quote has no end"),
+            ("\n race", "line 2: unknown rule race; give * or one of read-write-race, "),
+            (
+                "* kernel=a block=3",
+                "line 1: block=3 is not a condition; give kernel=, file=, line= or buffer=",
+            ),
+            ("* line=x", "line 1: x is not a line number"),
+            ("* kernel=\"a b", "line 1: a quote is not closed"),
         ] {
             let said = Suppressions::parse(text).unwrap_err().to_string();
             assert!(said.starts_with(says), "{said}");

@@ -1,4 +1,4 @@
-//! What is found of kernels, as suppressions and code review have it.
+//! Suppression and SARIF output of findings.
 
 use std::path::Path;
 
@@ -6,10 +6,11 @@ use serde_json::Value;
 use warpfold_sim::{Args, Config, Error, Gpu, Hazards, Launch, Module};
 use warpfold_sim_report::{Diagnostic, RULES, Suppressions, sarif};
 
-/// By nvcc 13.0 with `-lineinfo`, of a file /home/me/lines.cu.
+/// Output of nvcc 13.0 with `-lineinfo` for `/home/me/lines.cu`.
 const LINES: &str = include_str!("../../tests/ptx/lines_nvcc.ptx");
 
-/// Two blocks that write one word, and a thread that reads behind its array in what was inlined.
+/// Returns a race of blocks on a word, a read past the end of an array in an inlined function, and a
+/// result that depends on the order of threads.
 fn found() -> Vec<Diagnostic> {
     let race =
         ".version 7.8 .target sm_80 .entry race(.param .u64 p) { .reg .b64 %p; ld.param.u64 %p, [p];
@@ -37,12 +38,12 @@ fn suppressed(lines: &str) -> Vec<bool> {
 }
 
 #[test]
-fn lines_of_a_file_pass_over_what_meets_all_of_them() {
+fn suppressions_match_all_conditions() {
     assert_eq!(suppressed(""), [false, false, false]);
     assert_eq!(suppressed("write-write-race"), [true, false, false]);
     assert_eq!(suppressed("* kernel=race\nout-of-bounds kernel=inlined(*"), [true, true, false]);
     assert_eq!(suppressed("* kernel=_Z7inlined*\n* kernel=sum"), [false, true, true]);
-    // Any of the lines that it comes from, and the line is one of that file.
+    // `file` and `line` must match the same line of the finding's call chain.
     assert_eq!(suppressed("* file=*/lines.cu line=9"), [false, true, false]);
     assert_eq!(suppressed("* file=*/lines.cu line=12"), [false, false, false]);
     assert_eq!(suppressed("* line=12"), [true, false, false]);
@@ -58,7 +59,7 @@ fn lines_of_a_file_pass_over_what_meets_all_of_them() {
 }
 
 #[test]
-fn texts_have_the_users_line_and_the_rule() {
+fn text_has_the_source_line_and_the_rule() {
     let texts: Vec<String> = found().iter().map(Diagnostic::text).collect();
     assert!(
         texts[0].starts_with("src/a race.cu:12:5: write-write race at global address 0x1"),
@@ -70,8 +71,8 @@ fn texts_have_the_users_line_and_the_rule() {
     assert_eq!(texts[2], "kernel `sum`: sums: element 0 is 1 under seed 3, and was 2 [order-dependent]");
 }
 
-/// Of each object of SARIF 2.1.0 that is written here: what it must have, and what it may have. No other
-/// property is allowed in any.
+/// The required and the optional properties of each kind of SARIF 2.1.0 object that is written. No other
+/// property is allowed.
 const SHAPES: [(&str, &[&str], &[&str]); 12] = [
     ("log", &["version", "runs"], &["$schema"]),
     ("run", &["tool"], &["results", "originalUriBaseIds", "columnKind"]),
@@ -99,7 +100,7 @@ const SHAPES: [(&str, &[&str], &[&str]); 12] = [
     ("suppression", &["kind"], &["justification"]),
 ];
 
-/// Checks an object, and gives it as it is.
+/// Checks the properties of an object and returns it.
 fn shaped<'v>(value: &'v Value, shape: &str) -> &'v Value {
     let (_, must, may) = SHAPES.iter().find(|(name, ..)| *name == shape).expect("a shape");
     let object = value.as_object().unwrap_or_else(|| panic!("{shape} is {value}"));
@@ -160,7 +161,7 @@ fn sarif_has_the_shape_that_its_schema_asks_for() {
     }
     assert_eq!(results[0]["suppressions"][0]["justification"], "known");
     assert!(results[1].get("suppressions").is_none());
-    // The user's line is the place; what called it is related to it.
+    // The location is the user's line; its callers are related locations.
     let place = |location: &Value| {
         let physical = &location["physicalLocation"];
         (physical["artifactLocation"]["uri"].clone(), physical["region"]["startLine"].clone())
