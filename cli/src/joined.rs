@@ -1,5 +1,5 @@
-//! Reductions of several files as one, by this process or together with others that a launcher has
-//! started: each reads and reduces a share of the elements, and one prints the results.
+//! Reductions of several files as one, by one process or by several that a launcher has started. Each
+//! process reads and reduces a share of the elements, and one prints the results.
 
 use std::{
     io,
@@ -23,10 +23,10 @@ use crate::{
     stream::{Bar, Part, begin},
 };
 
-/// The shares of ranks are multiples of this number of elements, so that each is as aligned as the file.
+/// Each process's share begins at a multiple of this number of elements, and is aligned like element 0.
 const SHARE: u64 = 4096;
 
-/// The interval at which a reading process checks on the others.
+/// The interval at which a process that is reading checks whether another one has failed.
 const WATCH: Duration = Duration::from_millis(200);
 
 pub(crate) struct Ended {
@@ -37,7 +37,7 @@ pub(crate) struct Ended {
     pub(crate) way: Way,
 }
 
-/// Returns the device of one of several processes: by default the GPU of its local rank.
+/// Returns the device to open: for `cuda` in one of several processes, the GPU of its local rank.
 pub(crate) fn place(place: Place, rendezvous: &Rendezvous) -> Place {
     match place {
         Place::Device(Selection::Cuda) if rendezvous.size() > 1 => {
@@ -49,7 +49,7 @@ pub(crate) fn place(place: Place, rendezvous: &Rendezvous) -> Place {
 
 type File = (Source, Streamed, u64);
 
-/// Opens all files and returns the results of operations on all of their elements, in every process.
+/// Returns the results over all elements of all files, in every process.
 pub(crate) fn reduce(
     options: &Options,
     machine: &Machine,
@@ -58,15 +58,18 @@ pub(crate) fn reduce(
     choose: &str,
 ) -> Result<Ended> {
     let Machine::Device(device) = machine else { unreachable!("the options name a device") };
-    // Joined first, so that the others learn at once of a failure of this process.
+    // Joins first, so that a failure of this process ends the others at once.
     let world = World::join(rendezvous, &Reducer::new(device)?)?;
     let opened = |path: &_| -> Result<File> {
         let source = Source::unread(path, options.asked())?;
         if source.is_pipe() && rendezvous.size() > 1 {
-            bail!("{} is a pipe, and several processes read it; write it to a file", source.name());
+            bail!(
+                "{} is a pipe, which several processes cannot read; write it to a file",
+                source.name()
+            );
         }
         let streamed = source.streamed(options.column.as_deref(), choose)?;
-        // The length of a pipe is unknown; counted as 1, so that each file belongs to one process.
+        // The length of a pipe is unknown. It counts as 1 byte, so that the pipe belongs to one process.
         let bytes = source.bytes()?.max(1);
         Ok((source, streamed, bytes))
     };
@@ -75,18 +78,20 @@ pub(crate) fn reduce(
     for (source, streamed, _) in &files {
         let name = source.name();
         if streamed.dtype != dtype {
-            bail!("{name} has {}, and {first} {dtype}; give files of one type", streamed.dtype);
+            bail!(
+                "{name} has elements of type {}, but {first} has {dtype}; give files of one type",
+                streamed.dtype
+            );
         }
         let Some(op) = ops.iter().find(|op| op.is_place()) else { continue };
         if streamed.elements().is_none() {
             bail!(
-                "--op {op} of {name} with other files or processes; give .npy or raw ones, or it alone"
+                "--op {op} needs the length of {name} to combine it with other files or processes; give \
+                 .npy or raw files, or {name} alone"
             );
         }
         if streamed.is_turned {
-            bail!(
-                "--op {op} of {name}, whose Fortran order is not that of indices; write it in C order"
-            );
+            bail!("--op {op} needs C order, but {name} is in Fortran order; write it in C order");
         }
     }
     ops.iter().try_for_each(|op| op.require(dtype, options.level))?;
@@ -110,7 +115,7 @@ fn reduced<W: Element>(
         }
     }
     let (count, nulls) = read(world, mine, &mut running).inspect_err(|error| {
-        // The others already know of a process that has ended.
+        // Has no effect if another process has failed before.
         world.fail(&format!("{error:#}"));
     })?;
     let told = world.gather(&[count, nulls].map(u64::to_le_bytes).concat())?;
@@ -120,7 +125,7 @@ fn reduced<W: Element>(
         (count, nulls) = (count + number(0)?, nulls + number(1)?);
     }
     let pieces = Pieces::whole(count, nulls);
-    // Collective calls: all processes make them in the same order.
+    // The calls are collective: all processes make them in the same order.
     let fields_of = |(op, part): &(Op, Box<dyn Part<W>>)| {
         Ok((*op, fields_of_one(*op, dtype, part.result_of_all(world)?)))
     };
@@ -138,13 +143,13 @@ fn reduced<W: Element>(
 struct Mine {
     source: Source,
     streamed: Streamed,
-    /// First element and count; `None` for all of a file of unknown length.
+    /// The first element and the number of elements; `None` for all of a file of unknown length.
     part: Option<(u64, u64)>,
 }
 
 /// Returns the parts that this process reads, and the number of elements before them (0 if unknown). If
-/// all files have known lengths, the elements are divided equally; otherwise files stay whole, and a
-/// process reads those that begin in its share of all bytes.
+/// all files have known lengths, the elements are divided equally. Otherwise files are not divided, and
+/// a process reads the files that begin in its share of all bytes.
 fn share(world: &World, files: Vec<File>) -> (u64, Vec<Mine>) {
     let (rank, size) = (u64::from(world.rank()), u64::from(world.size()));
     let (mut before, mut mine) = (0, Vec::new());

@@ -24,7 +24,7 @@ use anyhow::{Context, Result, bail};
 use arrow_buffer::NullBuffer;
 use clap::{CommandFactory, Parser};
 use warpfold::{Rendezvous, Way, internal::Dtype};
-use warpfold_suite::{cli, say};
+use warpfold_io::{say, stdout, usage};
 
 use crate::{
     input::{Asked, Column, Source, name_of},
@@ -44,7 +44,7 @@ const CANNOT: u8 = 2;
 fn main() -> ExitCode {
     let options = match Options::try_parse() {
         Ok(options) => options,
-        Err(error) => return cli::usage(&error),
+        Err(error) => return usage(&error),
     };
     let done = match options.completions {
         Some(shell) => completions(shell),
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Checks what is cheap to check first, and everything before the first reduction.
+/// Runs the reduction; if there are several processes, errors name the rank of this one.
 fn run(options: &Options) -> Result<()> {
     let rendezvous = Rendezvous::from_env()?;
     match rendezvous.size() {
@@ -68,6 +68,7 @@ fn run(options: &Options) -> Result<()> {
     }
 }
 
+/// Reduces the files. All checks precede the first reduction, and the cheap ones are first.
 fn reduce(options: &Options, rendezvous: &Rendezvous) -> Result<()> {
     let ops = options.statistics()?;
     let is_first = rendezvous.rank() == 0;
@@ -81,7 +82,7 @@ fn reduce(options: &Options, rendezvous: &Rendezvous) -> Result<()> {
     if let Some(how) = joined {
         options.require_streamable(how)?;
         if options.files().iter().any(|file| is_standard_input(file)) {
-            bail!("{how} with standard input, which is one; give files");
+            bail!("{how} cannot be combined with standard input; give files");
         }
     } else if options.stream {
         options.require_streamable("--stream")?;
@@ -99,7 +100,7 @@ fn reduce(options: &Options, rendezvous: &Rendezvous) -> Result<()> {
     if let Some(target) = target {
         target.write(&answers, &pieces)?;
     }
-    let mut out = cli::stdout();
+    let mut out = stdout();
     match options.json {
         true => print::json(&mut out, dtype, &answers, &pieces)?,
         false => print::table(&mut out, &heading, &answers, &pieces, options.all)?,
@@ -145,7 +146,7 @@ fn streamed(
     ops.iter().try_for_each(|op| op.require(dtype, options.level))?;
     let ended = machine.stream(&source, streamed, ops, options.level).with_context(|| source.name())?;
     let stream::Ended { answers, pieces, shape } = ended;
-    // The number of elements may not be known before.
+    // The number of elements may be unknown until now.
     target.map_or(Ok(()), |target| target.require(ops, &pieces))?;
     let heading = Heading::new(&name(options), dtype, &shape, stored.as_deref(), machine);
     Ok(Reduced { heading, dtype, answers, pieces })
@@ -177,7 +178,6 @@ fn together(
     Ok(Reduced { heading, dtype, answers, pieces })
 }
 
-/// Returns the name of the data for the heading.
 fn name(options: &Options) -> String {
     let column = options.column.as_ref().map_or(String::new(), |column| format!(", {column}"));
     name_of(options.file()) + &column
@@ -213,9 +213,9 @@ fn pieces(options: &Options, source: &Source, column: &Column) -> Result<Pieces>
 
 fn completions(shell: clap_complete::Shell) -> Result<()> {
     let mut script = Vec::new();
-    // Through memory, because the generator panics on write errors.
+    // Written to memory first, because the generator panics on write errors.
     clap_complete::generate(shell, &mut Options::command(), "warpfold", &mut script);
-    let mut out = cli::stdout();
+    let mut out = stdout();
     out.write_all(&script)?;
     Ok(out.finish()?)
 }

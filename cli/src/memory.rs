@@ -1,8 +1,8 @@
 //! Handling of failed allocations in third-party readers.
 //!
-//! They allocate what a file declares, by `Vec::with_capacity` for example, and the standard library
-//! aborts the process if such an allocation fails; stable Rust has no way to turn that into an error.
-//! Here it ends the process like any other invalid file, with one line and status 2.
+//! These readers allocate the sizes that a file declares, by `Vec::with_capacity` for example. The
+//! standard library aborts the process if such an allocation fails, and stable Rust cannot turn that
+//! into an error. Here the process ends as for any other invalid file, with one line and status 2.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -10,7 +10,7 @@ use std::{
     process,
 };
 
-use warpfold_suite::say;
+use warpfold_io::say;
 
 use crate::CANNOT;
 
@@ -21,7 +21,7 @@ thread_local! {
 #[global_allocator]
 static ALLOCATOR: Guarded = Guarded;
 
-/// Runs a reader of a file of this name, in which a failed allocation ends the process.
+/// Runs a reader of the file `name`; a failed allocation in the reader ends the process.
 pub(crate) fn reading<T>(name: &str, read: impl FnOnce() -> T) -> T {
     let outer = FILE.replace(Some(name.to_owned()));
     let read = read();
@@ -43,38 +43,37 @@ impl Guarded {
 
 #[cold]
 fn failed(bytes: usize) {
-    // The code below allocates too, but little. The name is taken, so that it is gone if even that
-    // fails.
+    // The code below allocates a little too. Taking the name prevents a recursion if that fails.
     let file = FILE.try_with(|file| file.try_borrow_mut().ok()?.take()).ok().flatten();
     if let Some(file) = file {
         say!(
-            "error: {file}: its reader asks for {bytes} bytes of memory, which there are not; it is \
-             damaged, or too large for this process"
+            "error: {file}: its reader cannot allocate {bytes} bytes of memory; the file is damaged, or \
+             too large for this process"
         );
         process::exit(CANNOT.into());
     }
 }
 
-// SAFETY: each method passes its arguments to the system allocator and returns its result; if that is
-// null, the process may exit first, which needs no valid memory. Nothing unwinds: `say` ignores errors.
+// SAFETY: each method passes its arguments to the system allocator and returns its result. If that is
+// null, the process may exit instead, which needs no memory. Nothing unwinds: `say` ignores errors.
 unsafe impl GlobalAlloc for Guarded {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's contract is that of this method.
+        // SAFETY: `layout` has a nonzero size, as `GlobalAlloc::alloc` requires of the caller.
         Self::checked(unsafe { System.alloc(layout) }, layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's contract is that of this method.
+        // SAFETY: `layout` has a nonzero size, as `GlobalAlloc::alloc_zeroed` requires of the caller.
         Self::checked(unsafe { System.alloc_zeroed(layout) }, layout.size())
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        // SAFETY: the caller's contract is that of this method.
+        // SAFETY: the caller passes a block that `System` allocated with `layout`, and a valid new size.
         Self::checked(unsafe { System.realloc(pointer, layout, bytes) }, bytes)
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's contract is that of this method.
+        // SAFETY: the caller passes a block that `System` allocated with `layout`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }

@@ -114,7 +114,6 @@ pub(crate) struct Options {
     pub(crate) completions: Option<Shell>,
 }
 
-/// Reproducibility of the results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Level {
     /// Same bits in every run on the same device
@@ -123,7 +122,6 @@ pub(crate) enum Level {
     Everywhere,
 }
 
-/// The format of an input file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FormatName {
     /// One NumPy array
@@ -167,7 +165,7 @@ fn length(given: &str) -> Result<usize, String> {
     given.parse().map_err(|_| "give whole numbers of 0 or more, such as --shape 100,1000".to_owned())
 }
 
-/// Parses an operation by name, with all names as possible values.
+/// Parses an operation by its name; help and errors list all names.
 fn statistics() -> impl TypedValueParser<Value = Statistic> {
     PossibleValuesParser::new(Statistic::all().map(Statistic::name)).map(|name| {
         Statistic::all().find(|op| op.name() == name).expect("the parser takes the names of all")
@@ -175,7 +173,7 @@ fn statistics() -> impl TypedValueParser<Value = Statistic> {
 }
 
 pub(crate) struct By<'a> {
-    /// A separate file, if not that of the data.
+    /// The file of the keys; `None` if the data's file contains them.
     pub(crate) file: Option<&'a Path>,
     pub(crate) column: Option<&'a str>,
 }
@@ -189,7 +187,7 @@ impl Options {
         &self.files
     }
 
-    /// Returns the operations; an error if one is given twice.
+    /// Returns the operations, or an error if one is given twice.
     pub(crate) fn statistics(&self) -> Result<Vec<Statistic>> {
         for (at, op) in self.op.iter().enumerate() {
             if self.op[..at].contains(op) {
@@ -202,12 +200,12 @@ impl Options {
     pub(crate) fn by(&self) -> Result<Option<By<'_>>> {
         let by = By { file: self.by.as_deref(), column: self.by_column.as_deref() };
         if by.file.is_some_and(is_standard_input) {
-            bail!("--by - is standard input, which only the data may be; write the keys to a file");
+            bail!("--by - is standard input, which is for the data only; write the keys to a file");
         }
         Ok((by.file.is_some() || by.column.is_some()).then_some(by))
     }
 
-    /// Returns an error for options that streaming does not support; `how` is the reason for streaming.
+    /// Returns an error for options that streaming does not support; `how` names the reason to stream.
     pub(crate) fn require_streamable(&self, how: &str) -> Result<()> {
         let pieces = [
             ("--axis", !self.axis.is_empty()),
@@ -216,12 +214,15 @@ impl Options {
             ("--offsets", self.offsets.is_some()),
         ];
         if let Some((option, _)) = pieces.iter().find(|(_, given)| *given) {
-            bail!("{how} with {option}; there is one result, of all elements: leave either out");
+            bail!(
+                "{how} cannot be combined with {option}, because all elements have one result; leave \
+                 either out"
+            );
         }
         if self.device == Place::Cpu {
             bail!(
-                "{how} with --device cpu, which reduces what is in memory; take --device sim or cuda, or \
-                 leave either out"
+                "{how} cannot be combined with --device cpu, which reduces only data in memory; take \
+                 --device sim or cuda, or leave either out"
             );
         }
         Ok(())
@@ -232,7 +233,6 @@ impl Options {
     }
 }
 
-/// Returns whether a path stands for standard input.
 pub(crate) fn is_standard_input(path: &Path) -> bool {
     path.as_os_str() == "-"
 }

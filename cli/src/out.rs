@@ -7,7 +7,8 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use warpfold_suite::{Data, cli::files, input::npy};
+use warpfold_io::{files, npy};
+use warpfold_suite::{Data, input::raw_type};
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
 use crate::{
@@ -30,12 +31,9 @@ impl Target {
             Some("npz") => true,
             Some("npy") if ops.len() == 1 => false,
             Some("npy") => {
-                bail!(
-                    "--out {name} has room for one operation, and --op has {}; name an .npz",
-                    ops.len()
-                )
+                bail!("--out {name} takes one operation, but --op has {}; name an .npz", ops.len())
             }
-            _ => bail!("--out {name}; give a name that ends in .npy or .npz"),
+            _ => bail!("--out {name} has another extension; give a name that ends in .npy or .npz"),
         };
         if let Err(error) = files::require_writable(path) {
             bail!("--out {name} cannot be written: {error}");
@@ -43,12 +41,12 @@ impl Target {
         Ok(Self { path: path.to_owned(), archive })
     }
 
-    /// Returns an error for results that NumPy cannot represent, or only in far more space.
+    /// Returns an error for results that NumPy cannot represent, or only with far more memory.
     pub(crate) fn require(&self, ops: &[Statistic], pieces: &Pieces) -> Result<()> {
         ops.iter().try_for_each(|&op| pieces.require_values(op))?;
         match pieces.cut() {
             Cut::Segments { keys: Some(keys), .. } if self.archive && keys.contains(&Key::Null) => {
-                bail!("--out of a key that is null, which NumPy lacks; name an .npy, or take --json")
+                bail!("--out cannot store a null key, which NumPy lacks; name an .npy, or take --json")
             }
             Cut::Segments { keys: Some(keys), .. } if self.archive => require_padded(keys),
             _ => Ok(()),
@@ -82,7 +80,7 @@ impl Array {
             Data::Bf16(values) => {
                 ("<f4", values.iter().flat_map(|value| value.to_f32().to_le_bytes()).collect())
             }
-            _ => (npy::name_of(values.dtype()), values.as_bytes().to_vec()),
+            _ => (raw_type(values.dtype()).descr(), values.as_bytes().to_vec()),
         };
         Self { descr: descr.to_owned(), shape, bytes }
     }
@@ -100,7 +98,7 @@ impl Array {
     }
 }
 
-/// Returns the results of one operation as one array: the indices of elements, or both numbers of pairs.
+/// Returns an operation's results as one array: the index alone if there is one, else all numbers.
 fn single(answer: &Answer, pieces: &Pieces) -> Array {
     match &answer.fields[..] {
         [Field { name: "index", values }, _] => Array::of(values, pieces),
@@ -135,11 +133,11 @@ fn archive(answers: &[Answer], pieces: &Pieces) -> Result<Vec<u8>> {
     Ok(archive.finish()?.into_inner())
 }
 
-/// Bytes that padded strings may always take, and additional ones per byte of the unpadded strings.
+/// The maximum bytes of padded strings, unless [`PADDED_EACH`] times the unpadded bytes are more.
 const PADDED: u64 = 64 << 20;
 const PADDED_EACH: u64 = 16;
 
-/// Returns an error if one string is so much longer than most that padding takes far more space.
+/// Returns an error if one string is so much longer than the others that padding takes far more memory.
 fn require_padded(keys: &[Key]) -> Result<()> {
     let lens = keys.iter().map(|key| match key {
         Key::Text(key) => key.chars().count() as u64,
@@ -149,16 +147,16 @@ fn require_padded(keys: &[Key]) -> Result<()> {
     let padded = (keys.len() as u64).saturating_mul(longest).saturating_mul(size_of::<u32>() as u64);
     if padded > PADDED && padded / PADDED_EACH > all * size_of::<u32>() as u64 {
         bail!(
-            "--out of {} strings as keys, the longest of {longest} characters: NumPy pads all to that \
-             length, {padded} bytes; shorten the keys, name an .npy, or take --json",
+            "--out would pad {} string keys to the {longest} characters of the longest, as NumPy does, \
+             {padded} bytes in total; shorten the keys, name an .npy, or take --json",
             keys.len()
         );
     }
     Ok(())
 }
 
-/// Returns integers as `i64`, or `u64` if they are larger; booleans as `bool`; strings padded to the
-/// longest one, as in NumPy.
+/// Returns the keys as an array: integers as `i64`, or `u64` if they are larger; booleans as `bool`;
+/// strings padded to the longest one, as in NumPy.
 fn array_of_keys(keys: &[Key], pieces: &Pieces) -> Array {
     match keys.first() {
         Some(Key::Text(_)) | None => strings(keys),

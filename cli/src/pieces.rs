@@ -1,4 +1,4 @@
-//! The pieces that have one result each: all elements, those along axes, or segments.
+//! The pieces of the data that have one result each: all elements, the elements along axes, or segments.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::{
     statistic::Statistic,
 };
 
-/// The maximum number of results along an axis without elements: no bytes of the file limit it.
+/// The maximum number of results of empty pieces, which the size of the file does not limit.
 const MOST_OF_NONE: usize = 1 << 20;
 
 pub(crate) enum Cut {
@@ -18,7 +18,7 @@ pub(crate) enum Cut {
         /// The number of elements and nulls.
         rows: u64,
     },
-    /// The elements along some axes of an array, for each position on the others.
+    /// The elements along some axes of an array, one piece for each position on the other axes.
     Axes {
         /// The axes in ascending order.
         axes: Vec<usize>,
@@ -26,11 +26,11 @@ pub(crate) enum Cut {
         len: u64,
     },
     Segments {
-        /// The first element of each, and the end of the last.
+        /// The first element of each segment, and the end of the last.
         bounds: Vec<u64>,
-        /// The same counting nulls, if there are any.
+        /// `bounds` counted in rows, nulls included; `None` if there are no nulls.
         rows: Option<Vec<u64>>,
-        /// The name of each piece, if not its number.
+        /// The key of each piece; `None` if pieces are numbered.
         keys: Option<Vec<Key>>,
     },
 }
@@ -45,12 +45,12 @@ impl Pieces {
     /// Creates the pieces along axes of an array. Negative axes count from the last.
     pub(crate) fn along(given: &[i64], column: &Column) -> Result<Self> {
         if column.nulls.is_some() {
-            bail!("--axis of a column that has nulls; leave it out");
+            bail!("--axis does not support a column with nulls; leave it out");
         }
         let shape = &column.shape[..];
         let dimensions = shape.len() as i64;
         if dimensions == 0 {
-            bail!("--axis of an array without dimensions; leave it out");
+            bail!("--axis does not support an array without dimensions; leave it out");
         }
         let mut axes = Vec::new();
         for &axis in given {
@@ -80,7 +80,7 @@ impl Pieces {
         let results = product(&others).context("the shape has too many results")?;
         if len == 0 && results > MOST_OF_NONE {
             bail!(
-                "{results} results of no elements, in a shape of {shape:?}; allowed are {MOST_OF_NONE}"
+                "the shape {shape:?} has {results} results without elements; allowed are {MOST_OF_NONE}"
             );
         }
         Ok(Self(Cut::Axes { axes, others, len: len as u64 }))
@@ -98,7 +98,8 @@ impl Pieces {
         let bounds = match offsets.integers() {
             Some(bounds) if shape.len() == 1 && offsets.nulls.is_none() => bounds,
             _ => bail!(
-                "offsets of {} and shape {shape:?}; give integers of one dimension, none of them null",
+                "the offsets have type {} and shape {shape:?}; give integers of one dimension without \
+                 nulls",
                 offsets.data.dtype()
             ),
         };
@@ -146,7 +147,7 @@ impl Pieces {
     pub(crate) fn count(&self) -> usize {
         match &self.0 {
             Cut::Whole { .. } => 1,
-            // The product did not overflow when the pieces were made.
+            // `along` has checked that the product does not overflow.
             Cut::Axes { others, .. } => others.iter().fold(1, |count, &len| count.saturating_mul(len)),
             Cut::Segments { bounds, .. } => bounds.len() - 1,
         }
@@ -180,8 +181,8 @@ impl Pieces {
         let empty = (0..self.count()).find(|&piece| self.elements(piece) == 0);
         match empty.filter(|_| !op.has_value_of_none()) {
             Some(piece) => bail!(
-                "result {piece} is of no elements, of which {op} has no value to write; leave --out \
-                 away, and take --json, where it is null"
+                "result {piece} has no elements, for which {op} has no value; leave --out out, and take \
+                 --json, where the value is null"
             ),
             None => Ok(()),
         }

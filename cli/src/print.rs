@@ -7,11 +7,12 @@ use std::{
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use warpfold::internal::Dtype;
-use warpfold_suite::{
-    Scalar, Value,
-    cli::table::{Cell, Column, Table},
-    shortened, visible, with_data,
+use warpfold_io::{
+    shortened,
+    table::{Cell, Column, Table},
+    visible,
 };
+use warpfold_suite::{Scalar, Value, with_data};
 
 use crate::{
     input::Key,
@@ -70,7 +71,6 @@ pub(crate) fn table(
     }
 }
 
-/// Creates a table with a row for every number of a single piece.
 fn single(answers: &[Answer], pieces: &Pieces) -> Table {
     let mut table = Table::new([Column::new("operation"), Column::number("result")]);
     for (answer, field) in fields(answers) {
@@ -110,7 +110,7 @@ pub(crate) fn json(
     answers: &[Answer],
     pieces: &Pieces,
 ) -> io::Result<()> {
-    // Formatted into a string first, because the writer scans the characters of each text it gets.
+    // Formatted into large strings, because `out` scans each write for control characters.
     let mut lines = String::new();
     for answer in answers {
         for piece in 0..pieces.count() {

@@ -8,7 +8,8 @@ use warpfold::{
     Buffer, Device, Element, Error, Plain, Reducer, Segments, Selection, cpu,
     internal::{Dtype, DynamicOp, Op, Written, result_bytes},
 };
-use warpfold_suite::{Data, Scalar, say, with_data};
+use warpfold_io::say;
+use warpfold_suite::{Data, Scalar, with_data};
 
 use crate::{
     options::{Level, Place},
@@ -69,7 +70,7 @@ pub(crate) struct Work<'a> {
 
 #[derive(Clone)]
 pub(crate) struct Field {
-    /// `value` if the operation has only one.
+    /// The name; `value` if the operation has only one field.
     pub(crate) name: &'static str,
     /// Zero for a piece without a value.
     pub(crate) values: Data,
@@ -81,13 +82,13 @@ pub(crate) struct Answer {
 }
 
 impl Machine {
-    /// Opens the selected device. Prints a note if `auto` has fallen back to the simulator, unless
-    /// another process does.
+    /// Opens the selected device. The first process prints a note if `auto` has fallen back to the
+    /// simulator.
     pub(crate) fn open(place: Place, is_first: bool) -> Result<Self> {
         let Place::Device(selection) = place else { return Ok(Self::Cpu) };
         let device = Device::open(selection)?;
         if selection == Selection::Auto && device.info().simulated && is_first {
-            say!("note: no CUDA device; running on the simulator, whose speed is no GPU's");
+            say!("note: no CUDA device; running on the simulator, whose speed is not that of a GPU");
         }
         Ok(Self::Device(device))
     }
@@ -99,20 +100,20 @@ impl Machine {
         }
     }
 
-    /// Returns the results of operations, each of which must support the elements.
+    /// Returns the results of all operations, which must support the element type.
     pub(crate) fn reduce(&self, data: Data, ops: &[Statistic], work: &Work<'_>) -> Result<Vec<Answer>> {
         with_word!(data.dtype(), W => Elements::<W>::new(self, data, work)?.answers(ops))
     }
 }
 
-/// Adds advice to an out-of-memory error; returns others unchanged.
+/// Adds advice to an out-of-memory error; returns other errors unchanged.
 fn no_room(error: Error, pieces: &Pieces) -> anyhow::Error {
     let Error::OutOfMemory { device, bytes, .. } = &error else { return error.into() };
     let instead = match pieces.cut() {
         Cut::Whole { .. } => "reduce it while it is read, by --stream, or by --device cpu",
-        Cut::Axes { .. } | Cut::Segments { .. } => "cut the file, or reduce it by --device cpu",
+        Cut::Axes { .. } | Cut::Segments { .. } => "split the file, or reduce it by --device cpu",
     };
-    anyhow!("{device} has no {bytes} bytes free for the data; {instead}")
+    anyhow!("{device} does not have {bytes} bytes free for the data; {instead}")
 }
 
 enum Held<W> {
@@ -127,7 +128,7 @@ struct Elements<'a, W> {
 }
 
 impl<'a, W: Element> Elements<'a, W> {
-    /// Moves the elements; after an upload to a device no copy is kept on the host.
+    /// Uploads the elements to a device and drops the host's copy, or keeps them for the CPU.
     fn new(machine: &Machine, data: Data, work: &Work<'a>) -> Result<Self> {
         let dtype = data.dtype();
         let held = match machine {
@@ -149,7 +150,6 @@ impl<'a, W: Element> Elements<'a, W> {
         Ok(Self { held, dtype, work: *work })
     }
 
-    /// Returns the answers to operations, each of which must support the elements.
     fn answers(&self, ops: &[Statistic]) -> Result<Vec<Answer>> {
         let Work { pieces, nulls, level, .. } = self.work;
         let answer = |&op: &Statistic| {
@@ -193,8 +193,8 @@ impl<'a, W: Element> Elements<'a, W> {
                     match axes[..] {
                         [axis] => reducer.reduce(op, buffer.axis(&lens, axis)?)?,
                         _ if lens.len() > MOST_AXES => bail!(
-                            "--axis of {} axes after neighbours were taken together; a device takes \
-                             {MOST_AXES}: reduce it by --device cpu",
+                            "--axis leaves {} axes after adjacent ones are merged; a device takes \
+                             {MOST_AXES}; reduce it by --device cpu",
                             lens.len()
                         ),
                         _ => reducer.reduce(op, buffer.view(&lens)?.along(&axes)?)?,
@@ -233,11 +233,11 @@ fn merged(shape: &[usize], axes: &[usize]) -> Merged {
     Merged { lens: groups.into_iter().map(|(len, _)| len).collect(), axes }
 }
 
-/// A consumer of the elements of some contiguous pieces, given the number of elements in each.
+/// A callback that takes the elements of some adjacent pieces, and the number of elements per piece.
 type TakeSides<'a, T> = dyn FnMut(&[T], usize) -> Result<()> + 'a;
 
-/// Passes the elements of each non-empty piece on contiguously, piece after piece. Compiled once per
-/// element size, not for each result size.
+/// Passes the elements of all non-empty pieces to `take`, piece after piece. Independent of the results'
+/// type, so that it is compiled only once per element size.
 fn side_by_side<T: Element>(
     values: &[T],
     shape: &[usize],
@@ -260,7 +260,7 @@ fn side_by_side<T: Element>(
     }
 }
 
-/// Gathers the pieces along several non-adjacent axes, `len` elements each.
+/// Gathers the `len` elements of each piece, which are along several non-adjacent axes.
 fn gathered<T: Element>(
     values: &[T],
     len: usize,
@@ -285,7 +285,7 @@ fn gathered<T: Element>(
     take(&side, len)
 }
 
-/// Returns the offsets of the positions on axes of these lengths and strides, the last axis fastest.
+/// Returns the offset of each position on axes given as (length, stride); the last axis varies fastest.
 fn positions(axes: &[(usize, usize)]) -> impl Iterator<Item = usize> + '_ {
     let count = axes.iter().map(|(len, _)| len).product::<usize>();
     let mut index = vec![0; axes.len()];
@@ -358,13 +358,13 @@ fn fields(op: Op, dtype: Dtype, results: &[u8]) -> Vec<Field> {
     }
 }
 
-/// Returns the fields of a single result; `None` stands for no elements.
+/// Returns the fields of a single result; `None` stands for the result of no elements.
 pub(crate) fn fields_of_one(op: Op, dtype: Dtype, result: Option<Vec<u8>>) -> Vec<Field> {
     fields(op, dtype, &result.unwrap_or_else(|| of_none(op, dtype)))
 }
 
-/// Returns the answer derived from the fields of an operation's results. Indices among elements without
-/// nulls are converted to row indices.
+/// Returns the answer to a statistic from the fields of its operation's results. If there are nulls,
+/// converts indices of elements to indices of rows.
 pub(crate) fn answer_of(
     op: Statistic,
     mut fields: Vec<Field>,
@@ -376,7 +376,7 @@ pub(crate) fn answer_of(
         for (piece, index) in indices.iter_mut().enumerate() {
             let rows = pieces.rows(piece);
             let part = nulls.slice(rows.start as usize, (rows.end - rows.start) as usize);
-            // An all-null piece has no index.
+            // A piece of nulls alone has no index.
             *index = part.valid_indices().nth(*index as usize).unwrap_or(0) as u64;
         }
     }
@@ -389,7 +389,6 @@ pub(crate) fn answer_of(
     Answer { op, fields }
 }
 
-/// Derives a statistic from the fields of an operation, with the library's formulas.
 fn derive(rule: Rule, fields: &[Field]) -> Data {
     let doubles = |field: usize| -> Vec<f64> {
         with_data!(&fields[field].values, values => {
@@ -400,7 +399,7 @@ fn derive(rule: Rule, fields: &[Field]) -> Data {
     let magnitudes = |of_nan: f64| {
         let ends = doubles(0).into_iter().zip(doubles(1));
         let larger = |(min, max): (f64, f64)| match (min.abs(), max.abs()) {
-            // Either both are NaN or neither is.
+            // The minimum and the maximum are either both NaN or both numbers.
             (min, _) if min.is_nan() => of_nan,
             (min, max) => min.max(max),
         };

@@ -13,9 +13,9 @@ pub(crate) enum Rule {
     Variance,
     Deviation,
     L1,
-    /// The largest magnitude, from the minimum and the maximum; NaN if an element is NaN.
+    /// The largest magnitude, computed from the minimum and the maximum; NaN if an element is NaN.
     LargestMagnitude,
-    /// The same without NaNs; there may be no other elements.
+    /// The largest magnitude of the elements that are not NaN; 0 if all elements are NaN.
     LargestMagnitudeOfNumbers,
 }
 
@@ -27,10 +27,9 @@ pub(crate) struct Derived {
 }
 
 impl Derived {
-    /// Returns the underlying operation for elements of a type at a level.
     fn op(self, dtype: Dtype, level: Level) -> Op {
         match self.op.kind {
-            // Unlike `Mean`, its mean is reproducible.
+            // The mean of `MeanAndVariance` is reproducible on any device, that of `Mean` is not.
             OpKind::Mean if level == Level::Everywhere && dtype.is_float() => {
                 OpKind::MeanAndVariance.plain()
             }
@@ -64,8 +63,8 @@ pub(crate) enum Statistic {
 }
 
 impl Statistic {
-    /// Returns all statistics. Operations that are reproducible everywhere are selected by the level,
-    /// and wider sums by the element type, so neither is listed.
+    /// Returns all statistics that have a name. Reproducible forms of operations are selected by
+    /// `--level` instead, and wider sums by the element type.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         let ops = Op::all().filter(|op| has_name(*op)).map(Self::Of);
         ops.chain(DERIVED.map(Self::Derived))
@@ -78,7 +77,6 @@ impl Statistic {
         }
     }
 
-    /// Returns the launched operation for elements of a type at a level.
     pub(crate) fn op(self, dtype: Dtype, level: Level) -> Op {
         let op = match self {
             Self::Of(op) => op,
@@ -103,12 +101,11 @@ impl Statistic {
         }
     }
 
-    /// Returns an error if elements of the type, or the level, are not supported.
     pub(crate) fn require(self, dtype: Dtype, level: Level) -> Result<()> {
         let op = self.op(dtype, level);
         if !op.takes(dtype) {
             let its = if dtype.is_float() { "integers" } else { "floats" };
-            bail!("--op {self} is for {its}, and the elements are {dtype}; leave it out");
+            bail!("--op {self} takes {its}, but the elements are {dtype}; leave it out");
         }
         if level == Level::Everywhere && !op.is_reproducible(dtype) {
             bail!(

@@ -30,7 +30,7 @@ pub(crate) struct Ended {
 }
 
 impl Machine {
-    /// Reads all elements and returns the results of operations, each of which must support them.
+    /// Reads all elements and returns the results of `ops`, which must support their type.
     pub(crate) fn stream(
         &self,
         source: &Source,
@@ -40,8 +40,9 @@ impl Machine {
     ) -> Result<Ended> {
         if let Some(op) = ops.iter().find(|op| op.is_place() && streamed.is_turned) {
             bail!(
-                "--op {op} with --stream of an array in Fortran order, whose elements come in another \
-                 order than that of their indices; leave either out, or write the array in C order"
+                "--op {op} cannot be combined with --stream for an array in Fortran order, whose \
+                 elements are not read in the order of their indices; leave either out, or write the \
+                 array in C order"
             );
         }
         let Self::Device(device) = self else { unreachable!("the options name a device") };
@@ -82,9 +83,7 @@ fn stream<W: Element>(
 
 pub(crate) trait Part<T> {
     fn push(&mut self) -> &mut dyn Push<T>;
-    /// Returns the bytes of the result, if there is one.
     fn result(&self) -> Result<Option<Vec<u8>>>;
-    /// Returns the bytes of the result over all ranks, if there is one.
     fn result_of_all(&self, world: &World) -> Result<Option<Vec<u8>>>;
 }
 
@@ -102,7 +101,7 @@ impl<W: Plain, R: Plain> Part<W> for Running<W, DynamicOp<R>> {
     }
 }
 
-/// Starts a reduction of elements of a type, with indices from a given one on.
+/// Starts a reduction of elements of a type. The index of the first element is `first`.
 pub(crate) fn begin<W: Plain>(
     reducer: &Reducer,
     op: Op,
@@ -121,7 +120,6 @@ pub(crate) struct Bar {
 }
 
 impl Bar {
-    /// Creates a bar for `elements` elements, if their number is known.
     pub(crate) fn new(elements: Option<u64>) -> Self {
         let (bar, style) = match elements {
             _ if !io::stderr().is_terminal() => (ProgressBar::hidden(), "{msg}"),

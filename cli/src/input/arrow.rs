@@ -1,8 +1,8 @@
 //! Arrow files and streams, one message at a time.
 //!
-//! The readers of arrow-ipc trust a file's declared lengths: they allocate the footer and the
-//! decompressed buffers by them, and a failed allocation aborts the process. Only its decoder is used
-//! here, on messages whose lengths have been compared with the available bytes.
+//! The readers of arrow-ipc allocate the footer and the decompressed buffers by the lengths that a file
+//! declares, and a failed allocation aborts the process. Only the decoder of arrow-ipc is used here, on
+//! messages whose lengths have been compared with the available bytes.
 
 use std::{
     io::{Read, Seek, SeekFrom},
@@ -24,10 +24,10 @@ use warpfold_suite::cpu::memory_short_of;
 
 use super::{Seekable, tables::damaged};
 
-/// The magic number at both ends of Arrow files, which streams lack.
+/// The magic number at both ends of an Arrow file; an Arrow stream has none.
 const FILE: &[u8] = b"ARROW1";
 
-/// Bytes after a file's footer: its length, and `ARROW1`.
+/// Bytes after a file's footer: the footer's length, and `ARROW1`.
 const TAIL: u64 = 10;
 
 /// The prefix of each message of a stream since Arrow 0.15.
@@ -45,13 +45,12 @@ pub(super) struct Batches {
     decoder: FileDecoder,
     /// The unread messages of a file; `None` for a stream, whose messages are consecutive.
     blocks: Option<vec::IntoIter<Block>>,
-    /// The id of the column's dictionary, if it has one; those of other columns are not decoded.
+    /// The id of the column's dictionary, if it has one; dictionaries of other columns are not decoded.
     dictionary: Option<i64>,
     has_ended: bool,
 }
 
 impl Batches {
-    /// Reads the schema and chooses a column; also returns the column's type.
     pub(super) fn new(
         mut from: Box<dyn Seekable>,
         place: impl FnOnce(&Schema) -> Result<usize>,
@@ -63,7 +62,7 @@ impl Batches {
         let (schema, version, blocks) = if start == FILE {
             let footer = footer(&mut *from, length)?;
             let footer = root_as_footer(&footer).map_err(damaged)?;
-            let schema = footer.schema().ok_or_else(|| damaged("it has no schema"))?;
+            let schema = footer.schema().ok_or_else(|| damaged("its footer has no schema"))?;
             require_order(schema.endianness())?;
             let dictionaries = footer.dictionaries().into_iter().flatten();
             let batches = footer.recordBatches().into_iter().flatten();
@@ -74,12 +73,12 @@ impl Batches {
         } else {
             from.rewind()?;
             let Some((block, message)) = next_message(&mut *from, length)? else {
-                bail!("no stream of Arrow's: it has no schema; write it anew");
+                bail!("is not an Arrow stream: it has no schema; write it again");
             };
             let message = metadata(&message, &block)?;
             let schema = message
                 .header_as_schema()
-                .context("no stream of Arrow's: it begins with no schema; write it anew")?;
+                .context("is not an Arrow stream: it does not begin with a schema; write it again")?;
             require_order(schema.endianness())?;
             (try_fb_to_schema(schema).map_err(damaged)?, message.version(), None)
         };
@@ -107,19 +106,25 @@ impl Batches {
             match message.header_type() {
                 MessageHeader::RecordBatch => {
                     let batch = message.header_as_record_batch();
-                    require_buffers(batch.ok_or_else(|| damaged("a batch has no rows"))?, body)?;
+                    require_buffers(
+                        batch.ok_or_else(|| damaged("a message has no record batch"))?,
+                        body,
+                    )?;
                     return self.decoder.read_record_batch(&block, &content).map_err(damaged);
                 }
                 MessageHeader::DictionaryBatch => {
                     let dictionary = message.header_as_dictionary_batch();
-                    let dictionary = dictionary.ok_or_else(|| damaged("a dictionary is missing"))?;
+                    let dictionary = dictionary.ok_or_else(|| damaged("a message has no dictionary"))?;
                     if self.dictionary == Some(dictionary.id()) {
                         let values = dictionary.data();
-                        require_buffers(values.ok_or_else(|| damaged("a dictionary is empty"))?, body)?;
+                        require_buffers(
+                            values.ok_or_else(|| damaged("a dictionary has no values"))?,
+                            body,
+                        )?;
                         self.decoder.read_dictionary(&block, &content).map_err(damaged)?;
                     }
                 }
-                other => bail!("damaged: a message is of type {other:?}; write it anew"),
+                other => bail!("is damaged: a message has the type {other:?}; write it again"),
             }
         }
     }
@@ -136,7 +141,7 @@ impl Iterator for Batches {
 }
 
 fn footer(from: &mut dyn Seekable, length: u64) -> Result<Vec<u8>> {
-    let cut = "cut off, or no file of Arrow's: it does not end with ARROW1; write it anew";
+    let cut = "is cut off or not an Arrow file: it does not end with ARROW1; write it again";
     ensure!(length >= FILE.len() as u64 + TAIL, cut);
     let mut tail = [0; TAIL as usize];
     from.seek(SeekFrom::Start(length - TAIL))?;
@@ -145,7 +150,7 @@ fn footer(from: &mut dyn Seekable, length: u64) -> Result<Vec<u8>> {
     let bytes = read_footer_length(tail).map_err(damaged)? as u64;
     ensure!(
         bytes <= length - TAIL,
-        "damaged: its footer has {bytes} bytes, and the file {length}; write it anew"
+        "is damaged: its footer has {bytes} bytes, but the file has {length}; write it again"
     );
     let mut footer = vec![0; bytes as usize];
     from.seek(SeekFrom::Start(length - TAIL - bytes))?;
@@ -154,10 +159,7 @@ fn footer(from: &mut dyn Seekable, length: u64) -> Result<Vec<u8>> {
 }
 
 fn require_order(order: Endianness) -> Result<()> {
-    ensure!(
-        order.equals_to_target_endianness(),
-        "is of another byte order than this machine; convert it"
-    );
+    ensure!(order.equals_to_target_endianness(), "has another byte order than this machine; convert it");
     Ok(())
 }
 
@@ -175,7 +177,8 @@ fn require_apart(blocks: &[Block], length: u64) -> Result<()> {
         let metadata = i64::from(block.metaDataLength());
         ensure!(
             end.is_some_and(|end| end <= length) && metadata >= PREFIX as i64 && all <= length,
-            "damaged: a message at {} of {metadata} and {} bytes, in a file of {length}; write it anew",
+            "is damaged: a message at byte {} has {metadata} bytes of metadata and {} of body, and the \
+             file has {length} bytes; write it again",
             block.offset(),
             block.bodyLength()
         );
@@ -190,16 +193,17 @@ fn block_of(from: &mut dyn Seekable, block: &Block) -> Result<Buffer> {
     Ok(content.into())
 }
 
-/// Reads the next message of a stream, in the form of a file's; `None` at the end of the stream.
+/// Reads the next message of an Arrow stream. Returns its bytes, and the block that would describe them
+/// in an Arrow file; `None` at the end of the stream.
 fn next_message(from: &mut dyn Seekable, length: u64) -> Result<Option<(Block, Buffer)>> {
     let left = length - from.stream_position()?;
     let mut word = [0; 4];
     if left == 0 {
         return Ok(None);
     }
-    from.read_exact(&mut word).context("cut off; write it anew")?;
+    from.read_exact(&mut word).context("is cut off; write it again")?;
     if word == CONTINUATION {
-        from.read_exact(&mut word).context("cut off; write it anew")?;
+        from.read_exact(&mut word).context("is cut off; write it again")?;
     }
     let bytes = i32::from_le_bytes(word);
     if bytes == 0 {
@@ -207,7 +211,7 @@ fn next_message(from: &mut dyn Seekable, length: u64) -> Result<Option<(Block, B
     }
     let left = length - from.stream_position()?;
     let bytes = u64::try_from(bytes).ok().filter(|&bytes| bytes <= left);
-    let bytes = bytes.context("cut off, or no stream of Arrow's; write it anew")?;
+    let bytes = bytes.context("is cut off or not an Arrow stream; write it again")?;
     let mut content = room_for(PREFIX + bytes)?;
     content[..4].copy_from_slice(&CONTINUATION);
     content[4..][..4].copy_from_slice(&word);
@@ -215,7 +219,7 @@ fn next_message(from: &mut dyn Seekable, length: u64) -> Result<Option<(Block, B
     let message = root_as_message(&content[PREFIX as usize..]).map_err(damaged)?;
     let body = u64::try_from(message.bodyLength()).ok().filter(|&body| body <= left - bytes);
     let body =
-        body.context("cut off: a message is longer than the rest of the stream; write it anew")?;
+        body.context("is cut off: a message is longer than the rest of the stream; write it again")?;
     let block = Block::new(0, (PREFIX + bytes) as i32, body as i64);
     let mut whole = room_for(content.len() as u64 + body)?;
     whole[..content.len()].copy_from_slice(&content);
@@ -229,7 +233,7 @@ fn room_for(bytes: u64) -> Result<MutableBuffer> {
     }
     let room = usize::try_from(bytes).ok();
     let room = room.and_then(|bytes| MutableBuffer::try_from_len_zeroed(bytes).ok());
-    room.with_context(|| format!("has a batch of {bytes} bytes, which this process cannot have"))
+    room.with_context(|| format!("has a batch of {bytes} bytes, which this process cannot allocate"))
 }
 
 fn metadata<'m>(content: &'m Buffer, block: &Block) -> Result<Message<'m>> {
@@ -238,8 +242,8 @@ fn metadata<'m>(content: &'m Buffer, block: &Block) -> Result<Message<'m>> {
     root_as_message(&all[prefix..]).map_err(damaged)
 }
 
-/// Returns an error for buffers that are outside of a message's body or overlap, and for compressed ones
-/// that declare more bytes than they can expand to or than fit into memory.
+/// Returns an error for buffers that are outside of a message's body or overlap. A compressed buffer
+/// must not declare a larger size than its bytes can expand to, or than fits into memory.
 fn require_buffers(batch: arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Result<()> {
     let mut all = 0_u64;
     for buffer in batch.buffers().into_iter().flatten() {
@@ -248,14 +252,14 @@ fn require_buffers(batch: arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Result<()>
             .and_then(|(offset, bytes)| body.get(offset..offset.checked_add(bytes)?));
         let Some(part) = part else {
             bail!(
-                "damaged: a buffer at {} of {} bytes, in a message of {}; write it anew",
+                "is damaged: a buffer at byte {} has {} bytes, but its message has {}; write it again",
                 buffer.offset(),
                 buffer.length(),
                 body.len()
             );
         };
         all += part.len() as u64;
-        ensure!(all <= body.len() as u64, "damaged: buffers share bytes; write it anew");
+        ensure!(all <= body.len() as u64, "is damaged: buffers overlap; write it again");
         let Some(compression) = batch.compression().filter(|_| !part.is_empty()) else { continue };
         require_uncompressed(compression, part)?;
     }
@@ -263,14 +267,14 @@ fn require_buffers(batch: arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Result<()>
         batch.nodes().into_iter().flatten().all(|node| (0..=node.length()).contains(&node.null_count()));
     ensure!(
         rows && batch.length() >= 0,
-        "damaged: a batch has a negative number of rows or of nulls; write it anew"
+        "is damaged: a batch has an impossible number of rows or nulls; write it again"
     );
     Ok(())
 }
 
 fn require_uncompressed(compression: BodyCompression<'_>, part: &[u8]) -> Result<()> {
     let Some((declared, compressed)) = part.split_first_chunk() else {
-        bail!("damaged: a compressed buffer of {} bytes; write it anew", part.len());
+        bail!("is damaged: a compressed buffer has only {} bytes; write it again", part.len());
     };
     // -1 marks an uncompressed buffer.
     let Ok(declared) = u64::try_from(i64::from_le_bytes(*declared)) else { return Ok(()) };
@@ -280,7 +284,8 @@ fn require_uncompressed(compression: BodyCompression<'_>, part: &[u8]) -> Result
     };
     ensure!(
         declared <= possible,
-        "damaged: {} compressed bytes say that they were {declared}; write it anew",
+        "is damaged: a buffer of {} compressed bytes declares {declared} uncompressed ones; write it \
+         again",
         compressed.len()
     );
     if let Some(most) = memory_short_of(declared) {

@@ -1,6 +1,6 @@
 //! Checks the schema of a Parquet footer before the `parquet` crate reads it.
 //!
-//! That crate builds its tree recursively, allocates as many children as a group declares, and stores in
+//! That crate builds a tree recursively, allocates as many children as a group declares, and stores in
 //! each leaf the names of all enclosing groups: a short footer can overflow the stack or exhaust memory.
 
 use anyhow::{Context, Result, bail, ensure};
@@ -28,7 +28,7 @@ mod of {
     pub(super) const UUID: u8 = 13;
 }
 
-/// The parsed fields: the schema of `FileMetaData`, and the name and children of its elements.
+/// The ids of the fields that are read: the schema of `FileMetaData`, an element's name and children.
 const SCHEMA: i16 = 2;
 const NAME: i16 = 4;
 const CHILDREN: i16 = 5;
@@ -49,10 +49,10 @@ pub(super) fn require_schema(footer: &[u8]) -> Result<()> {
     Ok(())
 }
 
-const DAMAGED: &str = "damaged: its footer is none of Parquet's; write it anew";
+const DAMAGED: &str = "is damaged: its footer is not a Parquet footer; write it again";
 
 fn require_tree(text: &mut Compact<'_>, elements: usize, footer: usize) -> Result<()> {
-    // The enclosing groups: the number of children still to come, and the length of the full name.
+    // For each enclosing group, the number of children not yet read, and the length of its full name.
     let mut groups: Vec<(usize, usize)> = Vec::new();
     let mut names = 0_usize;
     for element in 0..elements {
@@ -67,8 +67,8 @@ fn require_tree(text: &mut Compact<'_>, elements: usize, footer: usize) -> Resul
         let left = elements - element - 1;
         ensure!(
             children <= left,
-            "damaged: a group of its schema declares {children} children, and {left} elements follow; \
-             write it anew"
+            "is damaged: a group of its schema declares {children} children, but {left} elements \
+             follow; write it again"
         );
         match children {
             0 => names += around + name,
@@ -76,18 +76,19 @@ fn require_tree(text: &mut Compact<'_>, elements: usize, footer: usize) -> Resul
         }
         ensure!(
             groups.len() <= MOST_LEVELS,
-            "has groups in groups of more than {MOST_LEVELS} levels; write the column by itself"
+            "has groups that are nested more than {MOST_LEVELS} levels deep; write the column to a file \
+             of its own"
         );
         ensure!(
             names <= MOST_NAMES * footer,
-            "has names of more than {names} bytes together; write the column by itself"
+            "has column names of {names} bytes or more; write the column to a file of its own"
         );
         while groups.pop_if(|(left, _)| *left == 0).is_some() {}
     }
     Ok(())
 }
 
-/// The rest of a text in Thrift's compact protocol.
+/// The unread bytes of data in Thrift's compact protocol.
 struct Compact<'t>(&'t [u8]);
 
 impl Compact<'_> {
@@ -120,8 +121,8 @@ impl Compact<'_> {
         Ok(())
     }
 
-    /// Returns the number and type of a struct's next field; `None` at the end of the struct. Numbers
-    /// may be relative to the previous field.
+    /// Returns the number and type of a struct's next field; `None` at the end of the struct. A field's
+    /// number may be relative to that of the previous field.
     fn field(&mut self, last: &mut i16) -> Result<Option<(i16, u8)>> {
         let header = self.byte()?;
         let (step, kind) = (header >> 4, header & 0xf);
@@ -141,7 +142,7 @@ impl Compact<'_> {
             15 => self.varint()?,
             elements => elements.into(),
         };
-        // Each has at least one byte.
+        // Each element has at least one byte.
         ensure!(elements <= self.0.len() as u64, DAMAGED);
         Ok((elements as usize, header & 0xf))
     }

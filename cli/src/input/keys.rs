@@ -1,4 +1,4 @@
-//! Keys that elements are grouped by: runs of equal adjacent keys.
+//! Keys by which elements are grouped: runs of equal adjacent keys.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -17,7 +17,7 @@ const ALLOWED: &str = "allowed are integers, truth values, and strings of Arrow 
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// A missing key of a table, which forms runs of its own.
+    /// A null in the column of keys; adjacent nulls form a run.
     Null,
     Boolean(bool),
     Integer(i128),
@@ -100,7 +100,10 @@ impl Runs {
             bail!("keys of {}; {ALLOWED}", column.data.dtype());
         };
         if column.shape.len() != 1 {
-            bail!("keys of {} dimensions; give one, of a key for each element", column.shape.len());
+            bail!(
+                "the keys have {} dimensions; give one dimension, with a key for each element",
+                column.shape.len()
+            );
         }
         let mut runs = Self::default();
         let is_bool = column.stored.is_some();
@@ -111,7 +114,6 @@ impl Runs {
         Ok(runs)
     }
 
-    /// Returns an error for a column type that cannot be a key.
     pub(super) fn require(data_type: &DataType) -> Result<()> {
         match data_type {
             DataType::Dictionary(_, keys) => Self::require(keys),
@@ -168,7 +170,7 @@ impl Runs {
             different.append(&array.values().slice(place, 1))?;
             let mut name = different.keys.last().cloned().expect("a row was taken");
             if let Key::Text(own) = &mut name {
-                // Every batch of rows may have the same dictionary.
+                // Each batch of rows may contain the same dictionary again.
                 match self.strings.get(own) {
                     Some(known) => *own = known.clone(),
                     None => drop(self.strings.insert(own.clone())),

@@ -1,4 +1,4 @@
-//! Input files, converted to the library's types: elements of one of its types, in C order.
+//! Input files, read as elements of one of the library's types in C order.
 
 mod arrow;
 mod footer;
@@ -37,10 +37,9 @@ enum Format {
     Npz,
     Arrow,
     Parquet,
-    /// Little-endian elements without a header.
     Raw {
         dtype: Dtype,
-        /// Their shape; `None` for one dimension of all elements.
+        /// `None` if all elements form one dimension.
         shape: Option<Vec<usize>>,
     },
 }
@@ -79,7 +78,7 @@ impl Format {
 /// The options that specify a file's format.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
-    /// True if they are the options of the data; files of keys and of offsets have none.
+    /// True for the data; false for files of keys and of offsets, which have no options.
     pub(crate) is_data: bool,
     pub(crate) format: Option<FormatName>,
     pub(crate) dtype: Option<Dtype>,
@@ -87,7 +86,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// The options for a file of keys or offsets.
+    /// No options, as for a file of keys or offsets.
     pub(crate) const BESIDE: Self = Self { is_data: false, format: None, dtype: None, shape: &[] };
 
     /// Returns the format of a file: the requested one, else that of its first bytes, else that of its
@@ -97,7 +96,7 @@ impl Asked<'_> {
             |dtype| Format::Raw { dtype, shape: (!self.shape.is_empty()).then(|| self.shape.to_vec()) };
         let format = match (self.format, self.dtype) {
             (Some(FormatName::Raw), None) => {
-                bail!("--format raw without a type; give --dtype, such as --dtype f32")
+                bail!("--format raw needs an element type; give --dtype, such as --dtype f32")
             }
             (Some(FormatName::Raw), Some(dtype)) => raw(dtype),
             (Some(FormatName::Npy), _) => Format::Npy,
@@ -112,7 +111,7 @@ impl Asked<'_> {
         if !self.shape.is_empty() && !matches!(format, Format::Raw { .. }) {
             let name = name_of(path);
             bail!(
-                "{name}: --shape is for raw elements, and the file has a format; leave --shape out, or \
+                "{name}: --shape is for raw elements, but the file has a format; leave --shape out, or \
                  give --format raw"
             );
         }
@@ -120,18 +119,18 @@ impl Asked<'_> {
     }
 
     fn unknown(&self, path: &Path) -> String {
-        let (name, known) = (name_of(path), "an .npy, .npz, .arrow, .feather, .ipc or .parquet");
+        let (name, known) = (name_of(path), "an .npy, .npz, .arrow, .feather, .ipc or .parquet file");
         match (self.is_data, is_standard_input(path)) {
             (false, _) => {
-                format!("{name}: its name and first bytes do not say what it is; give {known}")
+                format!("{name}: neither its name nor its first bytes identify its format; give {known}")
             }
             (true, true) => format!(
-                "{name} has no name to tell its format, and its first bytes do not say it; give \
+                "{name} has no file name, and its first bytes do not identify its format; give \
                  --format, or --dtype for raw elements"
             ),
             (true, false) => format!(
-                "{name}: its name does not say what it is, as that of {known} does, and its first \
-                 bytes neither; give --format, or --dtype for raw elements"
+                "{name}: neither its name nor its first bytes identify its format, as those of {known} \
+                 do; give --format, or --dtype for raw elements"
             ),
         }
     }
@@ -150,7 +149,7 @@ pub(crate) struct Column {
     pub(crate) shape: Vec<usize>,
     /// The null bitmap; only for one dimension.
     pub(crate) nulls: Option<NullBuffer>,
-    /// Their type in the file, if the library uses a wider one instead.
+    /// The elements' type in the file, if the library uses a wider one instead.
     pub(crate) stored: Option<String>,
 }
 
@@ -160,7 +159,8 @@ impl Column {
         match self.shape[..] {
             [rows] => Ok(rows as u64),
             _ => bail!(
-                "an array of {} dimensions; --by and --offsets are for one, and --axis for several",
+                "the array has {} dimensions; --by and --offsets take one dimension; use --axis for \
+                 several",
                 self.shape.len()
             ),
         }
@@ -185,15 +185,15 @@ impl Column {
 pub(crate) struct Source {
     path: PathBuf,
     format: Format,
-    /// The type that `--dtype` requires of a file that has one itself.
+    /// Element type that `--dtype` requires of a file that declares its own.
     dtype: Option<Dtype>,
-    /// Advice for a file of another format.
+    /// Advice for the error if the file has another format.
     otherwise: &'static str,
     input: Input,
 }
 
 enum Input {
-    /// A regular file, which each reader opens.
+    /// A regular file, which is opened for each reader.
     File,
     /// A pipe, whose only reader replays the bytes that were read to recognise the format.
     Pipe(Mutex<Option<Box<dyn Read + Send>>>),
@@ -210,7 +210,7 @@ struct Stream {
     length: Option<u64>,
 }
 
-/// The wanted column, and the advice if the choice is ambiguous.
+/// The name of the column to read, and advice for the error if it is `None` and a file has several.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
     name: Option<&'a str>,
@@ -263,10 +263,8 @@ impl Source {
         from.by_ref().take(START as u64).read_to_end(&mut start).with_context(|| name_of(path))?;
         let format = asked.format(path, &start)?;
         let otherwise = match (asked.format, Format::of_start(&start)) {
-            (None, None) if asked.is_data => {
-                "give the --format that it has, or --format raw with --dtype"
-            }
-            _ => "write it anew",
+            (None, None) if asked.is_data => "give its --format, or --format raw with --dtype",
+            _ => "write it again",
         };
         let input = match is_pipe {
             true => Input::Pipe(Mutex::new(Some(Box::new(Cursor::new(start).chain(from))))),
@@ -293,7 +291,7 @@ impl Source {
         name_of(&self.path)
     }
 
-    /// Returns the elements of a column; `choose` is the advice if there are several and none is named.
+    /// Returns a column's elements; `choose` is advice for the error if `name` does not select a column.
     pub(crate) fn column(&self, name: Option<&str>, choose: &str) -> Result<Column> {
         let wanted = Wanted { name, choose };
         let column = match &self.format {
@@ -312,11 +310,10 @@ impl Source {
         Ok(column)
     }
 
-    /// Returns an error if the element type is not that of `--dtype`.
     fn require_dtype(&self, dtype: Dtype) -> Result<()> {
         match self.dtype {
             Some(asked) if asked != dtype => bail!(
-                "{}: holds {dtype}, and --dtype says {asked}; leave --dtype out, or give --format raw, \
+                "{}: holds {dtype}, but --dtype is {asked}; leave --dtype out, or give --format raw, \
                  which takes all bytes of the file as elements",
                 self.name()
             ),
@@ -360,23 +357,21 @@ impl Source {
         })
     }
 
-    /// Returns the reader of a pipe, which can be taken only once.
     fn pipe(&self) -> Result<Box<dyn Read + Send>> {
-        let Input::Pipe(pipe) = &self.input else { bail!("is no pipe") };
+        let Input::Pipe(pipe) = &self.input else { bail!("is not a pipe") };
         let reader = mem::take(&mut *pipe.lock().unwrap_or_else(PoisonError::into_inner));
-        reader.context("is a pipe, which is read once; write it to a file")
+        reader.context("is a pipe, which can be read only once; write it to a file")
     }
 
     fn file(&self) -> Result<File> {
         ensure!(
             !self.is_pipe(),
-            "is a pipe, which is read from its start to its end; write it to a file"
+            "is a pipe, which can be read only from start to end; write it to a file"
         );
         Ok(open(&self.path)?.0)
     }
 }
 
-/// Opens a regular file or a named pipe; also returns whether it is a pipe.
 fn open(path: &Path) -> Result<(File, bool)> {
     #[cfg(unix)]
     {
@@ -393,7 +388,7 @@ fn open(path: &Path) -> Result<(File, bool)> {
 fn whole(from: &mut dyn Read) -> Result<Vec<u8>> {
     let most = warpfold_sim_driver::host_room();
     let mut content = Vec::new();
-    // A growing vector has at most twice the capacity of its contents.
+    // A growing vector may have a capacity of twice its length.
     from.take(most / 2).read_to_end(&mut content)?;
     ensure!(
         from.read(&mut [0])? == 0,
@@ -411,24 +406,23 @@ fn room<T>(elements: usize) -> Result<Vec<T>> {
     Ok(values)
 }
 
-/// Returns an error if elements need more bytes than there is memory.
 fn require_room<T>(elements: usize) -> Result<()> {
     let needed = (elements as u64).saturating_mul(size_of::<T>() as u64);
     if let Some(most) = memory_short_of(needed) {
         bail!(
-            "{needed} bytes of elements; this process has {most} bytes of memory left; give --stream if \
-             all have one result, or reduce it in parts"
+            "its elements need {needed} bytes; this process has {most} bytes of memory left; give \
+             --stream if all have one result, or reduce it in parts"
         );
     }
     Ok(())
 }
 
-/// Runs a third-party reader on a file of this name. Damaged files can make it panic or fail to
-/// allocate: a panic becomes an error, and a failed allocation ends the process with status 2.
+/// Runs a third-party reader of the file `name`. If a damaged file makes it panic, returns an error; if
+/// an allocation fails, the process ends with status 2.
 fn guarded<T>(name: &str, read: impl FnOnce() -> Result<T>) -> Result<T> {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
     let read = memory::reading(name, || panic::catch_unwind(AssertUnwindSafe(read)));
     panic::set_hook(hook);
-    read.unwrap_or_else(|_| bail!("damaged: its reader gave up; write it anew"))
+    read.unwrap_or_else(|_| bail!("is damaged: its reader has failed; write it again"))
 }

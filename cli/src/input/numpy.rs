@@ -7,9 +7,10 @@ use bytemuck::Pod;
 use crc32fast::Hasher;
 use lzma_rust2::LzmaReader;
 use warpfold::internal::Dtype;
+use warpfold_io::npy::{self, Head, Type};
 use warpfold_suite::{
     Data, Scalar,
-    input::npy::{self, Head, Stored},
+    input::{dtype_of, raw_type},
     with_dtype,
 };
 use zip::{CompressionMethod, ZipArchive};
@@ -21,24 +22,23 @@ const TURN: usize = 1 << 16;
 /// The initial capacity in elements, if only the file's own header says how many there are.
 const FIRST: usize = 1 << 20;
 
-/// The maximum number of unnamed members without `.npy` whose first bytes are probed: all members of an
-/// archive may share the same bytes, and some methods decompress much before the first output.
+/// The maximum number of members without `.npy` whose first bytes are probed. Many members can share the
+/// same bytes, and some compression methods do much work before they return the first byte.
 const MOST_LOOKS: usize = 100;
 
-/// Reads the array of an `.npy` file; `otherwise` is the advice for other files.
+/// Reads the array of an `.npy` file; `otherwise` is the advice if the file has another format.
 pub(super) fn npy(Stream { mut from, length }: Stream, otherwise: &str) -> Result<Column> {
     let (head, read) = head(&mut from, otherwise)?;
     array(&head, &mut from, length.map(|length| length.saturating_sub(read)))
 }
 
-/// Reads the header of an `.npy`; also returns its length in bytes.
 pub(super) fn head(from: &mut impl Read, otherwise: &str) -> Result<(Head, u64)> {
-    // The remaining limit tells how much has been read.
+    // `take` counts the bytes read: it decrements its limit.
     let mut from = from.take(u64::MAX);
     let mut magic = Vec::new();
     from.by_ref().take(npy::MAGIC.len() as u64).read_to_end(&mut magic)?;
     if magic != npy::MAGIC {
-        bail!("no .npy: it does not start with \\x93NUMPY; {otherwise}");
+        bail!("is not an .npy file: it does not start with \\x93NUMPY; {otherwise}");
     }
     let head = npy::head(&mut from).map_err(|reason| anyhow!(reason))?;
     Ok((head, u64::MAX - from.limit()))
@@ -48,12 +48,12 @@ pub(super) fn npz(source: &Source, wanted: Wanted<'_>) -> Result<Column> {
     let from = source.seekable()?;
     let archive = ZipArchive::new(from);
     let mut archive =
-        archive.map_err(|error| anyhow!("no .npz that can be read: {error}; write it anew"))?;
+        archive.map_err(|error| anyhow!("the .npz file cannot be read: {error}; write it again"))?;
     let (mut names, mut places, mut looks) = (Vec::new(), Vec::new(), MOST_LOOKS);
     let members: Vec<String> =
         archive.file_names().map(|name| Ok(name?.into_owned())).collect::<Result<_>>()?;
     for (place, member) in members.into_iter().enumerate() {
-        // `numpy.load` accepts a member of any name that begins like an array.
+        // `numpy.load` accepts a member of any name if its first bytes are those of an array.
         let name = match member.strip_suffix(".npy") {
             Some(name) => name.to_owned(),
             None => {
@@ -75,7 +75,7 @@ pub(super) fn npz(source: &Source, wanted: Wanted<'_>) -> Result<Column> {
     let chosen = wanted.among("array", &names)?;
     let column = (|| -> Result<Column> {
         let mut member = opened(&mut archive, places[chosen])?;
-        let (head, _) = head(&mut member, "write it anew")?;
+        let (head, _) = head(&mut member, "write it again")?;
         // The member's own length cannot be trusted.
         let column = array(&head, &mut member, None)?;
         // Reading to the end verifies the checksum.
@@ -93,18 +93,20 @@ fn is_array(archive: &mut ZipArchive<Box<dyn Seekable>>, place: usize) -> bool {
 
 fn opened(archive: &mut ZipArchive<Box<dyn Seekable>>, place: usize) -> Result<Box<dyn Read + '_>> {
     let method = archive.by_index_raw(place)?.compression();
-    // The zip crate's feature for LZMA would bring seven other methods.
+    // The zip crate's own feature for LZMA would add seven other methods.
     if method != LZMA {
         return Ok(Box::new(archive.by_index(place)?));
     }
     let member = archive.by_index_raw(place)?;
-    ensure!(!member.encrypted(), "is encrypted; write it anew");
+    ensure!(!member.encrypted(), "is encrypted; write it without encryption");
     let (bytes, crc) = (member.size(), member.crc32());
     let mut member = BufReader::new(member);
-    // Version, length of the properties (5), and these: one byte and the dictionary size.
+    // The version, the length of the properties (5), and the properties: a byte and the dictionary size.
     let mut header = [0; 9];
     member.read_exact(&mut header)?;
-    let [_, _, 5, 0, properties, size @ ..] = header else { bail!("LZMA of unknown properties") };
+    let [_, _, 5, 0, properties, size @ ..] = header else {
+        bail!("has an unknown LZMA header; write it with another compression")
+    };
     let dictionary = u32::from_le_bytes(size);
     drop(room::<u8>(u64::from(dictionary).min(bytes) as usize)?);
     let from = LzmaReader::new_with_props(member, bytes, properties, dictionary, None)?;
@@ -134,7 +136,7 @@ impl<R: Read> Read for Checked<R> {
     }
 }
 
-/// Reads raw elements of a type; without a shape, all that there are.
+/// Reads raw elements of a type; without a shape, all elements of the stream as one dimension.
 pub(super) fn raw(stream: Stream, dtype: Dtype, shape: Option<&[usize]>) -> Result<Column> {
     let Stream { mut from, length } = stream;
     if let (None, None) = (shape, length) {
@@ -146,26 +148,25 @@ pub(super) fn raw(stream: Stream, dtype: Dtype, shape: Option<&[usize]>) -> Resu
     let needed = head.bytes();
     let column = array(&head, &mut from, length)?;
     if from.read(&mut [0])? > 0 {
-        bail!(
-            "has more than the {needed} bytes that its --shape and --dtype need; give those that it has"
-        );
+        bail!("has more than the {needed} bytes that --shape and --dtype need; correct these");
     }
     Ok(column)
 }
 
 pub(super) fn raw_head(dtype: Dtype, shape: Vec<u64>) -> Head {
-    Head { stored: Stored::As(dtype), big_endian: false, fortran_order: false, shape }
+    Head { stored: raw_type(dtype), big_endian: false, fortran_order: false, shape }
 }
 
-/// Returns the shape of raw elements: the given one, which must match the number of bytes if known, or
-/// one dimension of all bytes.
+/// Returns the shape of raw elements: the given one or, without one, one dimension of `length` bytes. A
+/// given shape must match the number of bytes, if it is known.
 pub(super) fn raw_shape(dtype: Dtype, shape: Option<&[usize]>, length: Option<u64>) -> Result<Vec<u64>> {
     let size = dtype.size() as u64;
     let shape: Vec<u64> = match (shape, length.unwrap_or(0)) {
         (Some(shape), _) => shape.iter().map(|&length| length as u64).collect(),
         (None, length) if length.is_multiple_of(size) => vec![length / size],
         (None, length) => bail!(
-            "{length} bytes are no whole number of {dtype}, which take {size} each; is --dtype right?"
+            "its {length} bytes are not a whole number of {dtype} elements of {size} bytes; check \
+             --dtype"
         ),
     };
     let product = |product: u64, &length: &u64| product.checked_mul(length);
@@ -174,16 +175,15 @@ pub(super) fn raw_shape(dtype: Dtype, shape: Option<&[usize]>, length: Option<u6
         false => shape.iter().try_fold(size, product).context("its --shape is larger than any file")?,
     };
     if let Some(length) = length.filter(|&length| length != needed) {
-        bail!("{length} bytes, and its --shape and --dtype need {needed}; give those that it has");
+        bail!("has {length} bytes, but --shape and --dtype need {needed}; correct these");
     }
     Ok(shape)
 }
 
-/// Returns an error if fewer bytes of elements are present than a header says.
 pub(super) fn require_present(head: &Head, present: u64) -> Result<()> {
     match head.bytes() {
         needed if present < needed => {
-            bail!("cut off: {present} bytes of elements, its shape needs {needed}")
+            bail!("is cut off: it has {present} bytes of elements, but its shape needs {needed}")
         }
         _ => Ok(()),
     }
@@ -195,26 +195,23 @@ fn array(head: &Head, from: &mut impl Read, present: Option<u64>) -> Result<Colu
     present.map_or(Ok(()), |present| require_present(head, present))?;
     let is_known = present.is_some();
     let data = match head.stored {
-        Stored::As(dtype) => {
-            with_dtype!(dtype, T => elements::<T, T>(head, from, is_known, |value| value))
-        }
-        Stored::Bool => elements::<u8, u8>(head, from, is_known, |value| u8::from(value != 0)),
+        Type::Bool => elements::<u8, u8>(head, from, is_known, |value| u8::from(value != 0)),
+        other => with_dtype!(dtype_of(other), T => {
+            elements::<T, T>(head, from, is_known, |value| value)
+        }),
     };
     let data = data.map_err(|error| match error.downcast_ref::<io::Error>().map(io::Error::kind) {
         Some(io::ErrorKind::UnexpectedEof) => {
-            anyhow!("cut off: its shape needs {needed} bytes of elements")
+            anyhow!("is cut off: its shape needs {needed} bytes of elements")
         }
         _ => error,
     })?;
-    let stored = match head.stored {
-        Stored::As(_) => None,
-        other => Some(other.to_string()),
-    };
+    let stored = (head.stored == Type::Bool).then(|| head.stored.to_string());
     let shape = head.shape.iter().map(|&length| length as usize).collect();
     Ok(Column { data, shape, nulls: None, stored })
 }
 
-/// Reads elements and converts them to another type in C order, whatever their order in the file. If
+/// Reads elements in the file's order, and returns them in C order and converted to another type. If
 /// they are known to be all present, only one copy is held.
 fn elements<S: Scalar, T: Scalar>(
     head: &Head,
@@ -224,7 +221,7 @@ fn elements<S: Scalar, T: Scalar>(
 ) -> Result<Data> {
     let n = head.elements() as usize;
     let is_matrix = head.shape.iter().filter(|&&length| length > 1).count() > 1;
-    let is_plain = matches!(head.stored, Stored::As(_)) && !head.big_endian;
+    let is_plain = head.stored != Type::Bool && !head.big_endian;
     if is_plain && !(head.fortran_order && is_matrix) {
         return Ok(T::data(in_order(from, n, is_known)?));
     }
@@ -252,8 +249,8 @@ fn elements<S: Scalar, T: Scalar>(
     Ok(T::data(values))
 }
 
-/// Reads elements in the file's order. If it is not known that all are present, capacity grows with the
-/// elements read.
+/// Reads elements in the file's order. If it is not known that all are present, the capacity grows with
+/// the number of elements read.
 fn in_order<T: Pod>(from: &mut impl Read, n: usize, is_known: bool) -> Result<Vec<T>> {
     let mut values: Vec<T> = room(if is_known { n } else { 0 })?;
     let mut next = if is_known { n } else { n.min(FIRST) };
@@ -268,9 +265,9 @@ fn in_order<T: Pod>(from: &mut impl Read, n: usize, is_known: bool) -> Result<Ve
     Ok(values)
 }
 
-/// The destination offsets of a file's elements in order.
+/// Iterates over the C-order indices of the elements, in the order in which the file stores them.
 struct Places {
-    /// Length and stride of each axis, the one that is fastest in the file first.
+    /// Length and stride of each axis; the first one varies fastest in the file.
     axes: Vec<(u64, u64)>,
     index: Vec<u64>,
     place: u64,

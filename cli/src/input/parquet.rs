@@ -1,8 +1,8 @@
 //! Columns of Parquet files, one batch of rows at a time.
 //!
 //! The `parquet` crate trusts the counts that a page declares: it allocates and fills that many
-//! dictionary values and string lengths. Pages are checked here before its decoder gets them, so that
-//! none declares more than it has.
+//! dictionary values and string lengths. Pages are checked here before the crate decodes them: a page
+//! must not declare more than it contains.
 
 use std::sync::Arc;
 
@@ -39,7 +39,6 @@ pub(super) struct Batches {
 }
 
 impl Batches {
-    /// Reads the schema and chooses a column; also returns the column's type and the number of rows.
     pub(super) fn new(
         content: impl ChunkReader + 'static,
         place: impl FnOnce(&Schema) -> Result<usize>,
@@ -52,7 +51,7 @@ impl Batches {
         let data_type = schema.field(place).data_type().clone();
         let descriptor = metadata.parquet_schema();
         let roots = ProjectionMask::roots(descriptor, [place]);
-        // Without a dictionary type each row would get its own copy of a string.
+        // Without a dictionary type, each row would get its own copy of its string.
         let fields = schema.fields().iter().enumerate().map(|(at, field)| match field.data_type() {
             strings @ (DataType::Utf8 | DataType::LargeUtf8) if at == place => {
                 let strings = DataType::Dictionary(DataType::Int32.into(), strings.clone().into());
@@ -63,7 +62,8 @@ impl Batches {
         let levels = parquet_to_arrow_field_levels(descriptor, roots, Some(&fields.collect()));
         let levels = levels.map_err(damaged)?;
         let declared = metadata.metadata().file_metadata().num_rows();
-        let declared = u64::try_from(declared).map_err(|_| damaged("a negative number of rows"))?;
+        let declared =
+            u64::try_from(declared).map_err(|_| damaged("it declares a negative number of rows"))?;
         let groups = Groups { content: Arc::new(content), metadata: metadata.metadata().clone() };
         let reader = ParquetRecordBatchReader::try_new_with_row_groups(&levels, &groups, BATCH, None);
         Ok((Self { reader: reader.map_err(damaged)?, declared, read: 0 }, data_type, declared))
@@ -79,24 +79,25 @@ impl Iterator for Batches {
                 self.read += batch.num_rows() as u64;
                 let Self { declared, read, .. } = *self;
                 match read > declared {
-                    true => Some(Err(damaged(format!("{read} rows, and {declared} are declared")))),
+                    true => Some(Err(damaged(format!("it has {read} rows, but declares {declared}")))),
                     false => Some(Ok(batch)),
                 }
             }
-            // The error of a page, which is passed on through Arrow.
+            // An error of a page reaches the caller as an Arrow error.
             Some(Err(ArrowError::ParquetError(reason))) => Some(Err(damaged(reason))),
             Some(Err(error)) => Some(Err(damaged(error))),
             None if self.read != self.declared => {
                 let Self { declared, read, .. } = *self;
                 self.read = declared;
-                Some(Err(damaged(format!("{read} rows, and {declared} are declared"))))
+                Some(Err(damaged(format!("it has {read} rows, but declares {declared}"))))
             }
             None => None,
         }
     }
 }
 
-/// Reads the bytes of a file's footer. Other errors of the footer are left to the `parquet` crate.
+/// Returns the bytes of a file's footer. For a file without one, returns an empty struct, so that the
+/// `parquet` crate reports the error.
 fn footer(content: &impl ChunkReader) -> Result<Bytes> {
     let Some(end) = content.len().checked_sub(TAIL) else { return Ok(Bytes::from_static(&[0])) };
     let tail = content.get_bytes(end, TAIL as usize).map_err(damaged)?;
@@ -104,11 +105,14 @@ fn footer(content: &impl ChunkReader) -> Result<Bytes> {
         return Ok(Bytes::from_static(&[0]));
     }
     let bytes = u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]);
-    ensure!(u64::from(bytes) <= end, damaged(format!("a footer of {bytes} bytes in {end}")));
+    ensure!(
+        u64::from(bytes) <= end,
+        damaged(format!("its footer declares {bytes} bytes, but only {end} precede it"))
+    );
     content.get_bytes(end - u64::from(bytes), bytes as usize).map_err(damaged)
 }
 
-/// A file that refuses reads past its end before memory is allocated for them.
+/// Wraps a file, and refuses reads past its end before memory is allocated for them.
 struct Within<C>(C);
 
 impl<C: Length> Length for Within<C> {
@@ -127,9 +131,10 @@ impl<C: ChunkReader> ChunkReader for Within<C> {
     fn get_bytes(&self, start: u64, length: usize) -> PageResult<Bytes> {
         match start.checked_add(length as u64) {
             Some(end) if end <= self.len() => self.0.get_bytes(start, length),
-            _ => {
-                Err(ParquetError::EOF(format!("{length} bytes at {start} in a file of {}", self.len())))
-            }
+            _ => Err(ParquetError::EOF(format!(
+                "{length} bytes at byte {start} exceed the file of {} bytes",
+                self.len()
+            ))),
         }
     }
 }
@@ -172,7 +177,7 @@ impl<C: ChunkReader + 'static> Iterator for Chunks<C> {
         let group = self.metadata.row_groups().get(self.group)?;
         self.group += 1;
         let Some(chunk) = group.columns().get(self.column) else {
-            return Some(Err(ParquetError::General("a group of rows lacks the column".to_owned())));
+            return Some(Err(ParquetError::General("a row group lacks the column".to_owned())));
         };
         let rows = usize::try_from(group.num_rows()).unwrap_or(0);
         let pages = SerializedPageReader::new(self.content.clone(), chunk, rows, None);
@@ -213,7 +218,7 @@ impl<P: PageReader> Iterator for Pages<P> {
     }
 }
 
-/// Returns an error for a dictionary of more values than bytes, or for more string lengths than values.
+/// Fails if a page declares more dictionary values than bytes, or more string lengths than values.
 fn require_values(page: &Page, has_nulls: bool) -> PageResult<()> {
     let (bytes, declared, most) = match page {
         Page::DictionaryPage { buf, num_values, .. } => {
@@ -237,7 +242,7 @@ fn require_values(page: &Page, has_nulls: bool) -> PageResult<()> {
     };
     if declared > most {
         return Err(ParquetError::General(format!(
-            "a page of {bytes} bytes that declares {declared} values"
+            "a page of {bytes} bytes declares {declared} values"
         )));
     }
     Ok(())
@@ -247,8 +252,9 @@ fn is_delta(encoding: Encoding) -> bool {
     matches!(encoding, Encoding::DELTA_LENGTH_BYTE_ARRAY | Encoding::DELTA_BYTE_ARRAY)
 }
 
-/// Returns the number of string lengths that a page declares after its levels: of the strings or of the
-/// prefixes shared with the predecessor, and then of the suffixes.
+/// Returns the number of string lengths that a page declares after its levels. DELTA_BYTE_ARRAY has two
+/// lists: lengths of the prefixes shared with the previous string, and lengths of the suffixes. For
+/// these, returns the length of the second list, or of the first if that exceeds `values`.
 fn lengths(page: &[u8], levels: u64, encoding: Encoding, values: u64) -> u64 {
     let lengths = usize::try_from(levels).ok().and_then(|levels| page.get(levels..));
     let mut lengths = Differences(lengths.unwrap_or(&[]));
@@ -264,7 +270,7 @@ struct Differences<'p>(&'p [u8]);
 
 impl<'p> Differences<'p> {
     /// Skips the integers and returns their number; stops if there are more than `most`. Returns `None`
-    /// for what the decoder rejects.
+    /// for integers that the decoder rejects.
     fn pass(&mut self, most: u64) -> Option<u64> {
         let (block, parts, count) = (self.number()?, self.number()?, self.number()?);
         let _first = self.number()?;
@@ -277,7 +283,7 @@ impl<'p> Differences<'p> {
             let _smallest = self.number()?;
             let widths = self.bytes(parts)?;
             for &width in widths {
-                // Unneeded miniblocks of the last block have no bytes.
+                // Miniblocks of the last block that are not needed have no bytes.
                 if left == 0 {
                     break;
                 }

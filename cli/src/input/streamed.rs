@@ -1,4 +1,4 @@
-//! Data that is read while it is reduced, and never held as a whole.
+//! Data that is reduced while it is read; it is never in memory as a whole.
 
 use std::{
     io::{self, Read},
@@ -12,7 +12,8 @@ use warpfold::{
     internal::Dtype,
     source::{self, Source as Elements},
 };
-use warpfold_suite::input::npy::{Head, Stored};
+use warpfold_io::npy::{Head, Type};
+use warpfold_suite::input::dtype_of;
 
 use super::{
     Format, Source, Wanted, guarded, numpy,
@@ -21,9 +22,9 @@ use super::{
 
 pub(crate) struct Streamed {
     pub(crate) dtype: Dtype,
-    /// Their type in the file, if the library uses a wider one instead.
+    /// The elements' type in the file, if the library uses a wider one instead.
     pub(crate) stored: Option<String>,
-    /// True if they are stored in Fortran order, in which file positions are not C-order indices.
+    /// True if the elements are in Fortran order, so that file positions are not C-order indices.
     pub(crate) is_turned: bool,
     shape: Option<Vec<usize>>,
     from: From,
@@ -31,21 +32,21 @@ pub(crate) struct Streamed {
     seen: Arc<Mutex<Seen>>,
 }
 
-/// The location of the elements. Files are opened only when they are read, because there may be more of
-/// them than a process may have open.
+/// The location of the elements. Files are opened only when they are read, because a process may have
+/// only a limited number of open files.
 enum From {
     Array(Head, Place),
-    /// Batches of rows, with the index of the column.
+    /// A table, with the index of the column.
     Table(usize),
 }
 
 enum Place {
     File(u64),
-    /// In a pipe; nothing after the elements is read.
+    /// A pipe that is read up to the last element.
     Pipe(Box<dyn Read + Send>),
-    /// A pipe to its end, which must not have more elements than the head says.
+    /// A pipe that is read to its end. More elements than its header declares are an error.
     WholePipe,
-    /// A pipe to its end, whatever the head says.
+    /// A pipe that is read to its end, whatever number of elements its header declares.
     AnyPipe,
 }
 
@@ -58,12 +59,12 @@ pub(crate) struct Ended {
 
 impl Streamed {
     fn array(head: Head, place: Place) -> Self {
-        let stored = (head.stored == Stored::Bool).then(|| head.stored.to_string());
+        let stored = (head.stored == Type::Bool).then(|| head.stored.to_string());
         let is_matrix = head.shape.iter().filter(|&&length| length > 1).count() > 1;
         let is_known = !matches!(place, Place::AnyPipe);
         let shape = head.shape.iter().map(|&length| length as usize);
         Self {
-            dtype: head.stored.widened(),
+            dtype: dtype_of(head.stored),
             stored,
             is_turned: head.fortran_order && is_matrix,
             shape: is_known.then(|| shape.collect()),
@@ -79,8 +80,8 @@ impl Streamed {
         }
     }
 
-    /// Starts to read the elements; also returns the handle for the end result. `source` is the source
-    /// of this column; `places` requests the null bitmap for row indices.
+    /// Starts to read this column of `source`. Also returns a handle to the counts, which are known
+    /// after the last element. `places` requests the null bitmap, from which row indices are computed.
     pub(crate) fn start<T: Plain + Sync>(
         self,
         source: &Source,
@@ -98,7 +99,7 @@ impl Streamed {
     }
 }
 
-/// The handle to what is known after the last element.
+/// Handle to the shape and the counts, which are known after the last element.
 pub(crate) struct Rest {
     shape: Option<Vec<usize>>,
     seen: Arc<Mutex<Seen>>,
@@ -113,7 +114,7 @@ impl Rest {
     }
 }
 
-/// Reads the head before the elements and nothing after it.
+/// Returns the column's elements, after reading only the head of the source.
 pub(super) fn of(source: &Source, wanted: Wanted<'_>) -> Result<Streamed> {
     let is_pipe = source.is_pipe();
     match &source.format {
@@ -144,12 +145,12 @@ pub(super) fn of(source: &Source, wanted: Wanted<'_>) -> Result<Streamed> {
             Ok(Streamed::array(numpy::raw_head(*dtype, shape), Place::File(0)))
         }
         Format::Npz => bail!(
-            "--stream of an .npz, whose arrays may be compressed; unpack it, and stream the .npy \
-             inside"
+            "--stream does not support .npz, whose arrays may be compressed; unpack it, and stream the \
+             .npy inside"
         ),
         Format::Arrow | Format::Parquet if is_pipe => bail!(
-            "--stream of Arrow and Parquet from a pipe, which are read from more than one place; write \
-             it to a file"
+            "--stream does not support Arrow and Parquet from a pipe, because it reads them at several \
+             positions; write it to a file"
         ),
         Format::Arrow | Format::Parquet => {
             let (column, dtype, stored) = guarded(&source.name(), || tables::dtype(source, wanted))?;
@@ -174,16 +175,16 @@ fn array<T: Plain + Sync>(source: &Source, head: &Head, place: Place) -> Result<
     Ok(Box::new(AsStored { part, elements, turn }))
 }
 
-/// Returns the conversion of an element's bytes, if they are not stored as they are reduced.
+/// Returns the conversion of an element's stored bytes, if they are not those of the reduced type.
 fn turn(head: &Head) -> Option<fn(&mut [u8])> {
     match head.stored {
-        Stored::Bool => Some(|bytes| bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0))),
-        Stored::As(_) if head.big_endian => Some(<[u8]>::reverse),
-        Stored::As(_) => None,
+        Type::Bool => Some(|bytes| bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0))),
+        _ if head.big_endian => Some(<[u8]>::reverse),
+        _ => None,
     }
 }
 
-/// Elements of an array, read from another source of bytes.
+/// Elements of an array, converted from their stored form while they are read.
 struct AsStored<S> {
     part: S,
     elements: Option<u64>,
@@ -198,8 +199,7 @@ impl<T: Plain, S: Elements<T>> Elements<T> for AsStored<S> {
     fn read_at(&self, start: u64, into: &mut [T]) -> io::Result<usize> {
         let read = self.part.read_at(start, into)?;
         if let Some(of) = self.elements.filter(|&of| start + read as u64 > of) {
-            let words =
-                format!("has more than the {of} elements of its --shape; give those that it has");
+            let words = format!("has more than the {of} elements of --shape; correct --shape");
             return Err(io::Error::new(io::ErrorKind::InvalidData, words));
         }
         if let Some(turn) = self.turn {

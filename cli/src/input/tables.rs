@@ -26,11 +26,11 @@ use super::{Column, Format, Input, Runs, Source, Wanted, arrow, guarded, parquet
 const ALLOWED: &str = "allowed are Boolean, Int8, UInt8, Int16, UInt16, Int32, UInt32, Int64, UInt64, \
                        Float16, Float32, Float64, dictionaries of these, and Null";
 
-/// Wraps a reader's error, whose message already includes its causes.
+/// Wraps an error of a reader. Its message already includes its causes.
 pub(super) fn damaged(reason: impl fmt::Display) -> anyhow::Error {
     let reason = reason.to_string();
     let reason = reason.strip_prefix("Parquet error: ").unwrap_or(&reason);
-    anyhow!("damaged, or of another format: {reason}; write it anew")
+    anyhow!("is damaged or has another format: {reason}; write it again")
 }
 
 struct Parts {
@@ -51,7 +51,7 @@ pub(super) fn column(source: &Source, wanted: Wanted<'_>) -> Result<Column> {
     }
     let rows = seen.rows as usize;
     let nulls = match seen.all_null {
-        // Zero pages from the allocator that stay untouched.
+        // The allocator returns zeroed pages, which take no memory because they are never written.
         true => (rows > 0).then(|| NullBuffer::new_null(rows)),
         false => seen.nulls(),
     };
@@ -84,8 +84,8 @@ pub(super) fn dtype(source: &Source, wanted: Wanted<'_>) -> Result<(usize, Dtype
     Ok((chosen, values.take().dtype(), stored))
 }
 
-/// Returns the elements of the column at `place`, one batch at a time. Rows and nulls are recorded in
-/// `seen`, the null bitmap only if it is wanted.
+/// Returns the elements of the column at `place`, one batch at a time. The numbers of rows and nulls are
+/// recorded in `seen`, and the null bitmap if it is wanted.
 pub(super) fn batches(
     source: &Source,
     place: usize,
@@ -114,7 +114,6 @@ pub(super) struct Seen {
     null_count: u64,
     /// True if the column is of type Null, for which no bitmap is kept.
     all_null: bool,
-    /// The null bitmap, if it is recorded.
     nulls: Option<NullBufferBuilder>,
 }
 
@@ -127,7 +126,7 @@ impl Seen {
 
     fn append(&mut self, array: &ArrayRef) -> Result<()> {
         let rows = array.len() as u64;
-        self.rows = self.rows.checked_add(rows).ok_or_else(|| damaged("more than 2^64 rows"))?;
+        self.rows = self.rows.checked_add(rows).ok_or_else(|| damaged("it has more than 2^64 rows"))?;
         self.null_count += if self.all_null { rows } else { array.null_count() as u64 };
         match (&mut self.nulls, array.nulls()) {
             (None, _) => {}

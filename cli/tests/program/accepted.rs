@@ -45,7 +45,7 @@ fn every_spelling_of_a_type_of_numpy_is_read() {
 }
 
 #[test]
-fn the_first_bytes_of_a_file_say_its_format_and_a_type_must_be_the_files() {
+fn format_comes_from_magic_bytes_and_dtype_must_match() {
     let folder = tempfile::tempdir().unwrap();
     let array = vector("<i4", &[2_i32, 0, -5]);
     let columns: [(&str, ArrayRef); 1] = [("x", Arc::new(Int32Array::from(vec![2, 0, -5])))];
@@ -63,9 +63,9 @@ fn the_first_bytes_of_a_file_say_its_format_and_a_type_must_be_the_files() {
             assert_eq!(lines_of(&fed(run, content))[0]["value"], -3, "{how}");
         }
         let output = command(folder.path(), "a.bin --dtype f32 --device cpu").output().unwrap();
-        assert_refused("a.bin", &output, &["a.bin: holds i32, and --dtype says f32", "--format raw"]);
+        assert_refused("a.bin", &output, &["a.bin: holds i32, but --dtype is f32", "--format raw"]);
         let run = command(folder.path(), "- --dtype u8 --device cpu");
-        assert_refused("-", &fed(run, content), &["standard input: holds i32, and --dtype says u8"]);
+        assert_refused("-", &fed(run, content), &["standard input: holds i32, but --dtype is u8"]);
         // With `--format raw` all bytes are elements.
         let bytes: u64 = content.iter().map(|&byte| u64::from(byte)).sum();
         let found = lines(folder.path(), "a.bin --format raw --dtype u8");
@@ -91,7 +91,7 @@ fn codecs_and_names_of_members_are_those_of_numpy_and_pyarrow() {
     let lzma = include_bytes!("../data/lzma.npz");
     put(folder.path(), "x.npz", lzma);
     assert_eq!(lines(folder.path(), "x.npz")[0]["value"], 10.0);
-    // Of its 206 bytes, the compressed ones precede the directory.
+    // In the file's 206 bytes, the compressed ones precede the directory.
     for byte in [60, 100, 120] {
         let mut damaged = lzma.to_vec();
         damaged[byte] ^= 0x10;
@@ -114,9 +114,9 @@ fn codecs_and_names_of_members_are_those_of_numpy_and_pyarrow() {
     assert_eq!(lines(folder.path(), "x.npz --column m199")[0]["value"], 6);
 }
 
-/// Written by pyarrow: 1, 2 and 4, with the checksum of the page's bytes.
+/// The file was written by pyarrow: 1, 2 and 4, with the checksum of the page's bytes.
 #[test]
-fn the_checksum_of_a_page_of_parquet_is_looked_at() {
+fn parquet_page_checksum_is_verified() {
     let folder = tempfile::tempdir().unwrap();
     let mut content = include_bytes!("../data/checksum.parquet").to_vec();
     put(folder.path(), "x.parquet", &content);
@@ -149,7 +149,7 @@ fn columns() -> [(&'static str, ArrayRef); 6] {
 }
 
 #[test]
-fn columns_of_nulls_truth_values_and_dictionaries_are_read() {
+fn null_boolean_and_dictionary_columns_are_read() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "t.arrow", arrow_file(&columns(), None));
     put(folder.path(), "t.arrows", arrow_stream(&columns()));
@@ -192,7 +192,7 @@ fn columns_of_nulls_truth_values_and_dictionaries_are_read() {
 }
 
 #[test]
-fn an_axis_without_elements_has_results_of_none() {
+fn empty_axis_gives_identities_or_null() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "a.npy", npy("<f8", false, "(0, 3)", &[]));
     put(folder.path(), "b.npy", npy("<i4", false, "(2, 0, 1, 0)", &[]));
@@ -210,7 +210,7 @@ fn an_axis_without_elements_has_results_of_none() {
     lines(folder.path(), "a.npy --axis 0 --out r.npy");
     assert_eq!(lines(folder.path(), "r.npy")[0]["count"], 3);
     let output = command(folder.path(), "a.npy --axis 0 --op max --out m.npy --device cpu").output();
-    assert_refused("a.npy", &output.unwrap(), &["result 0 is of no elements", "--json"]);
+    assert_refused("a.npy", &output.unwrap(), &["result 0 has no elements", "--json"]);
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn pipe(folder: &std::path::Path, name: &str, content: Vec<u8>) -> thread::JoinH
     let path = folder.join(name);
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
     thread::spawn(move || {
-        // A reader that refuses the content does not read all of it.
+        // The write fails if the program refuses the content before it has read all of it.
         let _ = fs::OpenOptions::new().write(true).open(&path).unwrap().write_all(&content);
         fs::remove_file(path).unwrap();
     })
@@ -305,11 +305,15 @@ fn pipes_are_read_by_name() {
     let found = lines(folder.path(), "in a.npy more --device sim --op sum");
     writers.into_iter().for_each(|writer| writer.join().unwrap());
     assert_eq!((&found[0]["value"], &found[0]["count"]), (&json!(21), &json!(9)));
-    // Input that is read from several positions is not streamed.
+    // A pipe cannot be streamed if its format requires reads at several positions.
     let writer = pipe(folder.path(), "in", parquet(&columns, Compression::SNAPPY));
     let output = command(folder.path(), "in --stream --device sim").output().unwrap();
     writer.join().unwrap();
-    assert_refused("in", &output, &["in: --stream of Arrow and Parquet from a pipe", "to a file"]);
+    assert_refused(
+        "in",
+        &output,
+        &["in: --stream does not support Arrow and Parquet from a pipe", "to a file"],
+    );
 }
 
 #[cfg(unix)]
@@ -332,7 +336,6 @@ fn any_number_of_files_is_reduced_as_one() {
     }
 }
 
-/// Unread output is an error.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_closed_standard_output_is_an_error() {
@@ -346,7 +349,7 @@ fn a_closed_standard_output_is_an_error() {
         (
             "{ \"$0\" v.npy --by k.npy --device cpu --json; echo $? >status; } | head -1 >/dev/null; \
              exit $(cat status)",
-            "standard output cannot be written: it is closed, or its reader has gone",
+            "standard output cannot be written: it is closed, or its reader has exited",
         ),
     ] {
         let mut shell = Command::new("sh");

@@ -63,7 +63,7 @@ fn files_that_are_cut_off_are_refused() {
 
 /// Without compression, only the checksum reveals damage.
 #[test]
-fn the_checksum_of_an_array_in_an_archive_is_looked_at() {
+fn archive_checksum_is_verified() {
     let npy = vector("<i4", &[1_i32, 2, 0x0403_0201, 4]);
     let mut content = npz(CompressionMethod::Stored, &[("x.npy", npy)]);
     assert_eq!(status("x.npz", &content, "whole"), 0);
@@ -73,7 +73,7 @@ fn the_checksum_of_an_array_in_an_archive_is_looked_at() {
 }
 
 #[test]
-fn wrong_bytes_are_no_panic() {
+fn damaged_bytes_do_not_panic() {
     for (name, content) in files() {
         let mut refused = 0;
         for turn in 0..24 {

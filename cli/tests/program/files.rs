@@ -1,4 +1,4 @@
-//! Input files made without the program's code.
+//! Input files that are made without the program's code.
 
 use std::{fs, io::Write, path::Path, sync::Arc};
 

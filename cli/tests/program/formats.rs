@@ -20,7 +20,7 @@ use crate::{
 
 const MATRIX: [u8; 6] = [2, 7, 1, 8, 3, 5];
 
-/// The same in Fortran order, column by column.
+/// The elements of [`MATRIX`] in Fortran order.
 const TURNED: [u8; 6] = [2, 8, 7, 3, 1, 5];
 
 fn elements(code: &str, big_endian: bool, values: &[u8]) -> Vec<u8> {
@@ -110,7 +110,7 @@ fn arrays_in_fortran_order_have_any_number_of_dimensions() {
 }
 
 #[test]
-fn an_array_without_dimensions_is_one_element_and_one_without_elements_is_none() {
+fn zero_dimensional_and_empty_arrays_are_reduced() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "a.npy", npy("<f4", false, "()", &2.5_f32.to_le_bytes()));
     let found = lines(folder.path(), "a.npy --op sum,argmax");
@@ -183,7 +183,7 @@ fn numbers() -> Vec<(&'static str, ArrayRef)> {
     ]
 }
 
-/// Sum, type, and number of elements and nulls of every column.
+/// Name, type, sum, and numbers of elements and of nulls of each column.
 const SUMS: [(&str, &str, f64, [u64; 2]); 12] = [
     ("i8", "i8", 103.0, [4, 0]),
     ("u8", "u8", 207.0, [4, 0]),
@@ -200,7 +200,7 @@ const SUMS: [(&str, &str, f64, [u64; 2]); 12] = [
 ];
 
 #[test]
-fn every_type_of_arrow_and_parquet_is_read_and_nulls_are_skipped() {
+fn every_arrow_and_parquet_type_is_read_and_nulls_are_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let columns = numbers();
     put(folder.path(), "a.arrow", arrow_file(&columns, None));
@@ -220,7 +220,7 @@ fn every_type_of_arrow_and_parquet_is_read_and_nulls_are_skipped() {
 #[test]
 fn every_compression_and_framing_of_tables_is_read() {
     let folder = tempfile::tempdir().unwrap();
-    // Enough values that they are compressed.
+    // Enough values that the writer compresses them.
     let values: Vec<f32> = (0..2000).map(|i| (i % 7) as f32).collect();
     let sum: f32 = values.iter().sum();
     let columns: [(&str, ArrayRef); 1] = [("x", Arc::new(Float32Array::from(values)))];

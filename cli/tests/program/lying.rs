@@ -53,11 +53,11 @@ fn numbers() -> [(&'static str, ArrayRef); 1] {
 }
 
 #[test]
-fn lengths_of_arrows_buffers_and_footer_are_compared_with_the_file() {
+fn false_arrow_buffer_and_footer_lengths_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     for compression in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
-        // The second batch; the first has two rows.
+        // The uncompressed size of the second batch; the first one has two rows.
         let bytes = (4094_i64 * 8).to_le_bytes();
         for lie in [1_i64 << 40, 1 << 62, -2] {
             let whole = arrow_file(&numbers(), Some(compression));
@@ -69,15 +69,15 @@ fn lengths_of_arrows_buffers_and_footer_are_compared_with_the_file() {
     let (content, tail) = whole.split_at(whole.len() - 10);
     for lie in [i32::MAX, i32::MIN, 1 << 30] {
         put(at, "x.arrow", [content, &lie.to_le_bytes(), &tail[4..]].concat());
-        assert_refused("x.arrow", &run(at, "x.arrow"), &["x.arrow: damaged"]);
+        assert_refused("x.arrow", &run(at, "x.arrow"), &["x.arrow: is damaged"]);
     }
     let stream = arrow_stream(&numbers());
     for lie in [i32::MAX, i32::MIN, 1 << 30] {
         put(at, "x.arrows", [&stream[..4], &lie.to_le_bytes(), &stream[8..]].concat());
-        assert_refused("x.arrows", &run(at, "x.arrows"), &["x.arrows: cut off"]);
+        assert_refused("x.arrows", &run(at, "x.arrows"), &["x.arrows: is cut off"]);
     }
     put(at, "x.arrows", &stream[..stream.len() - 1000]);
-    assert_refused("x.arrows", &run(at, "x.arrows"), &["x.arrows: cut off"]);
+    assert_refused("x.arrows", &run(at, "x.arrows"), &["x.arrows: is cut off"]);
 }
 
 fn varint(mut number: u64) -> Vec<u8> {
@@ -111,20 +111,20 @@ fn with_schema(children: &[u64]) -> Vec<u8> {
 }
 
 #[test]
-fn the_schema_of_parquet_has_the_children_that_it_declares_and_is_no_deeper_than_the_stack() {
+fn false_or_too_deep_parquet_schemas_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let nested = |levels: usize| [vec![1; levels], vec![0]].concat();
     for (schema, says) in [
-        (nested(20_000), "groups in groups of more than 64 levels"),
-        (nested(100), "groups in groups of more than 64 levels"),
-        (vec![(1 << 31) - 1, 0], "a group of its schema declares 2147483647 children, and 1 elements"),
+        (nested(20_000), "groups that are nested more than 64 levels deep"),
+        (nested(100), "groups that are nested more than 64 levels deep"),
+        (vec![(1 << 31) - 1, 0], "a group of its schema declares 2147483647 children, but 1 elements"),
         (vec![1, 1 << 20, 0], "declares 1048576 children"),
     ] {
         put(at, "x.parquet", with_schema(&schema));
         assert_refused("x.parquet", &run(at, "x.parquet"), &["x.parquet: ", says]);
     }
-    // The parquet crate reads these correctly.
+    // Valid schemas are passed to the `parquet` crate.
     put(at, "x.parquet", with_schema(&[1, 0]));
     assert_eq!(lines_of(&run(at, "x.parquet --json"))[0]["count"], 0);
     put(at, "x.parquet", with_schema(&nested(60)));
@@ -132,7 +132,7 @@ fn the_schema_of_parquet_has_the_children_that_it_declares_and_is_no_deeper_than
 }
 
 #[test]
-fn a_page_of_parquet_has_as_many_values_as_it_declares() {
+fn false_parquet_page_headers_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let values: ArrayRef = Arc::new(Int32Array::from(vec![7; 1000]));
@@ -145,22 +145,22 @@ fn a_page_of_parquet_has_as_many_values_as_it_declares() {
     let mut lie = whole.clone();
     lie.splice(place + 8..place + 9, varint(u64::from(i32::MAX as u32) * 2));
     put(at, "x.parquet", lie);
-    let says = ["x.parquet: ", "a page of 4 bytes that declares 2147483647 values"];
+    let says = ["x.parquet: ", "a page of 4 bytes declares 2147483647 values"];
     assert_refused("x.parquet", &run(at, "x.parquet"), &says);
-    // The crate alone allocates this: the uncompressed size of a page.
+    // The `parquet` crate allocates the uncompressed size that a page declares.
     let values: ArrayRef = Arc::new(Int32Array::from(vec![7; 1000]));
     let mut lie = parquet(&[("x", values)], Compression::SNAPPY);
     let header = [0x15, 4, 0x15, 8, 0x15];
     let place = lie.windows(header.len()).position(|bytes| bytes == header).expect("a dictionary");
     lie.splice(place + 3..place + 4, varint(u64::from(i32::MAX as u32) * 2));
     put(at, "x.parquet", lie);
-    let says = ["x.parquet: its reader asks for 2147483647 bytes of memory, which there are not"];
+    let says = ["x.parquet: its reader cannot allocate 2147483647 bytes of memory"];
     assert_refused("x.parquet", &run(at, "x.parquet"), &says);
 }
 
-/// String lengths are delta-encoded integers; equal ones take no bytes each.
+/// String lengths are delta-encoded integers; equal lengths take no bytes.
 #[test]
-fn a_page_of_parquet_has_as_many_lengths_of_strings_as_it_declares() {
+fn false_parquet_string_length_counts_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let values: ArrayRef = Arc::new(StringArray::from(vec!["value"; 40]));
@@ -171,7 +171,8 @@ fn a_page_of_parquet_has_as_many_lengths_of_strings_as_it_declares() {
         put(at, "x.parquet", &whole);
         let of = "x.parquet --column x --by-column k --json";
         assert_eq!(lines_of(&run(at, of))[0]["value"], 40, "{encoding}");
-        // The block sizes, the count of 40, and the first value: 5, or a shared prefix of 0.
+        // The head of a list of 40 equal lengths: block size, miniblocks, count, and first length, 0 or
+        // 5.
         let lists: &[[u8; 5]] = match encoding {
             Encoding::DELTA_LENGTH_BYTE_ARRAY => &[[0x80, 1, 4, 40, 10]],
             _ => &[[0x80, 1, 4, 40, 0], [0x80, 1, 4, 40, 10]],
@@ -181,14 +182,14 @@ fn a_page_of_parquet_has_as_many_lengths_of_strings_as_it_declares() {
             let mut lie = whole.clone();
             lie[place..place + 5].copy_from_slice(&[0x80, 1, 4, 0x7f, list[4]]);
             put(at, "x.parquet", lie);
-            let says = ["x.parquet: ", "that declares 127 values"];
+            let says = ["x.parquet: ", "bytes declares 127 values"];
             assert_refused(of, &run(at, of), &says);
         }
     }
 }
 
 #[test]
-fn an_array_takes_the_memory_of_the_bytes_that_are_there() {
+fn declared_sizes_are_not_allocated_in_advance() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     for (order, shape) in [(false, "(30000000000,)"), (false, "(40000000,)"), (true, "(8000, 5000)")] {
@@ -220,7 +221,7 @@ fn an_array_takes_the_memory_of_the_bytes_that_are_there() {
 
 /// Endless standard input must not exhaust memory.
 #[test]
-fn bytes_without_end_are_refused() {
+fn endless_standard_input_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let endless = std::fs::File::open("/dev/zero").unwrap();
     let output = limited(folder.path(), "- --dtype u8").stdin(endless).output().unwrap();
@@ -229,7 +230,7 @@ fn bytes_without_end_are_refused() {
 
 /// NumPy pads strings to the longest one.
 #[test]
-fn strings_of_which_one_is_long_are_no_gigabytes() {
+fn one_long_key_does_not_inflate_the_padded_output() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let rows = 20_000;
@@ -242,7 +243,7 @@ fn strings_of_which_one_is_long_are_no_gigabytes() {
     put(at, "x.parquet", parquet(&columns, Compression::SNAPPY));
     let of = "x.parquet --column x --by-column k";
     let output = run(at, &format!("{of} --out r.npz"));
-    let says = ["--out of 20000 strings as keys, the longest of 100000 characters", "--json"];
+    let says = ["--out would pad 20000 string keys to the 100000 characters of the longest", "--json"];
     assert_refused(of, &output, &says);
     assert!(!at.join("r.npz").exists());
     assert_eq!(lines_of(&run(at, &format!("{of} --json"))).len(), rows);

@@ -1,8 +1,8 @@
 //! The program as a user runs it: files of every format against values that are computed here, and one
 //! line with exit status 2 for every user error.
 //!
-//! Proves that every operation and type gives the same on the simulator as the library gives on the CPU;
-//! the library's own tests prove that the kernels are right.
+//! The tests show that each operation of each type has the same result on the simulator as the library
+//! has on the CPU; the library's own tests show that the kernels are right.
 
 mod accepted;
 mod damaged;

@@ -117,7 +117,7 @@ fn expected_of_floats<T: Scalar + Float + Element<Sum: Scalar>>(values: &[T]) ->
     all
 }
 
-/// Returns whether a result is right: bit for bit, unless floats are rounded on the way.
+/// Returns whether a result is right: bit for bit, unless the operation rounds floats.
 fn is_right(op: &str, found: &Value, expected: &Value) -> bool {
     let rounded = matches!(
         op,
@@ -190,7 +190,7 @@ macro_rules! check_all {
     };
 }
 
-/// Returns elements of which no sum and no product is rounded.
+/// Returns elements whose sums and products are exact.
 fn exact(dtype: Dtype) -> Data {
     let signed = !matches!(dtype, Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64);
     Data::of_integers(dtype, SHAPE[0] * SHAPE[1], |place| match place % 11 {
@@ -202,12 +202,12 @@ fn exact(dtype: Dtype) -> Data {
 }
 
 #[test]
-fn every_operation_of_every_type_is_the_librarys() {
+fn every_operation_and_dtype_matches_the_library() {
     for (number, &dtype) in Dtype::ALL.iter().enumerate() {
         let data = exact(dtype);
         for (at, (how, pieces)) in cuts().into_iter().enumerate() {
-            // The program handles types and cuts independently: each type meets some cuts on the
-            // simulator.
+            // The program handles types and cuts independently, so a quarter of the cuts of each type
+            // are run on the simulator.
             let devices: &[&str] = if at == number % 4 { &["sim", "cpu"] } else { &["cpu"] };
             for device in devices {
                 let how = format!("{how} --device {device}");
@@ -215,8 +215,8 @@ fn every_operation_of_every_type_is_the_librarys() {
             }
         }
     }
-    // The expected results cover the whole library, except sums that are a level of other sums, sums in
-    // a type that has no name for them, and the L1 norm of long integers, which is `l1`.
+    // All operations of the library have an expected result, except sums and L1 norms without a name:
+    // `--level` selects the reproducible ones, and the element type the wider ones.
     let all = expected_of_integers(&[1]).into_iter().chain(expected_of_floats(&[1.0]));
     let named: Vec<&str> = all.map(|(op, _)| op).collect();
     let is_sum = |op: Op| op.is_binned() || op.wide || op.kind == OpKind::L1Norm;
@@ -224,7 +224,7 @@ fn every_operation_of_every_type_is_the_librarys() {
 }
 
 #[test]
-fn sums_everywhere_have_the_same_bits_on_the_simulator_and_on_the_cpu() {
+fn everywhere_sums_are_bit_identical_on_simulator_and_cpu() {
     fn everywhere<T: Element<Sum: Scalar>>(values: &[T]) -> Value {
         printed(of(op::Sum.reproducible(), values))
     }
@@ -263,13 +263,13 @@ fn sums_everywhere_have_the_same_bits_on_the_simulator_and_on_the_cpu() {
     assert_eq!((&everywhere["value"], &ordinary["value"]), (&json!(0.0), &json!(1.1)));
     let data = Data::F32((0..3000_u16).map(|at| 1e6 + f32::from(at % 7) / 16.0).collect());
     put(folder.path(), "a.bin", data.as_bytes());
-    // Neither loses digits to a large mean.
+    // At both levels, the mean of elements far from 0 is accurate.
     for level in ["everywhere", "run-to-run"] {
         let how = format!("a.bin --dtype f32 --op spread --device sim --level {level}");
         let spread = &lines(folder.path(), &how)[0];
         assert_eq!(spread["mean"], json!(1e6 + 3.0 / 16.0 - 3.0 / 3000.0 / 16.0 * 2.0), "{level}");
     }
-    // The same holds for the numbers among elements with NaN.
+    // With a NaN among the elements, `nansum` returns the reproducible sum of the others.
     let data = Data::F32(vec![1e30, 1.0, -1e30, 0.1, -0.1, f32::NAN]);
     put(folder.path(), "a.bin", data.as_bytes());
     for device in ["sim", "cpu"] {
@@ -282,11 +282,11 @@ fn sums_everywhere_have_the_same_bits_on_the_simulator_and_on_the_cpu() {
 }
 
 #[test]
-fn what_an_operation_has_not_is_refused_before_anything_is_reduced() {
+fn unsupported_operations_are_refused_before_reducing() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "a.npy", vector("<f4", &[1.0_f32]));
     for (rest, says) in [
-        ("--op sum,xor", &["--op xor is for integers", "are f32"][..]),
+        ("--op sum,xor", &["--op xor takes integers", "are f32"][..]),
         ("--op logsumexp --level everywhere", &["logsumexp of f32 has no result with the same bits"]),
         ("--op nanproduct --level everywhere", &["nanproduct of f32", "--level run-to-run"]),
         ("--op product --level everywhere", &["product of f32"]),
@@ -299,7 +299,7 @@ fn what_an_operation_has_not_is_refused_before_anything_is_reduced() {
 }
 
 #[test]
-fn numbers_are_printed_so_that_they_read_back() {
+fn printed_numbers_round_trip() {
     let folder = tempfile::tempdir().unwrap();
     let text = |data: Data, op: &str| {
         put(folder.path(), "a.bin", data.as_bytes());

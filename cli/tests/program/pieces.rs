@@ -16,7 +16,7 @@ use crate::{
 };
 
 #[test]
-fn axes_are_named_from_either_end_and_several_if_they_are_neighbours() {
+fn negative_and_adjacent_axes_are_accepted() {
     let folder = tempfile::tempdir().unwrap();
     let elements: Vec<i32> = (0..24).collect();
     put(folder.path(), "a.npy", npy("<i4", false, "(2, 3, 4)", bytemuck::cast_slice(&elements)));
@@ -34,7 +34,7 @@ fn axes_are_named_from_either_end_and_several_if_they_are_neighbours() {
     }
 }
 
-/// More columns than are gathered at a time.
+/// The matrix has more columns than are gathered at a time.
 #[test]
 fn a_wide_matrix_has_a_result_of_every_column_on_the_cpu() {
     let folder = tempfile::tempdir().unwrap();
@@ -113,7 +113,7 @@ fn keys_are_strings_too_and_null_is_a_key_of_its_own() {
 }
 
 #[test]
-fn nulls_are_skipped_wherever_a_device_reduces_them() {
+fn nulls_are_skipped_on_every_device() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "t.arrow", arrow_file(&table(), None));
     put(folder.path(), "offsets.npy", vector("<i4", &[1_i32, 3, 3, 5]));
@@ -134,7 +134,7 @@ fn nulls_are_skipped_wherever_a_device_reduces_them() {
 }
 
 #[test]
-fn long_tables_are_cut_with_a_line_that_says_so() {
+fn long_tables_are_truncated_with_a_note() {
     let folder = tempfile::tempdir().unwrap();
     let values: ArrayRef = Arc::new(Int32Array::from_iter_values(0..30));
     put(folder.path(), "t.parquet", parquet(&[("x", values)], Compression::SNAPPY));

@@ -20,11 +20,11 @@ use crate::{
     lines, lines_of, text,
 };
 
-fn started(folder: &Path, arguments: &[&str]) -> Vec<Child> {
-    started_with(folder, arguments, |_| {})
+fn spawn_ranks(folder: &Path, arguments: &[&str]) -> Vec<Child> {
+    spawn_ranks_with(folder, arguments, |_| {})
 }
 
-fn started_with(folder: &Path, arguments: &[&str], change: impl Fn(&mut Command)) -> Vec<Child> {
+fn spawn_ranks_with(folder: &Path, arguments: &[&str], change: impl Fn(&mut Command)) -> Vec<Child> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = format!("127.0.0.1:{}", listener.local_addr().unwrap().port());
     // Frees the port, so that nothing listens there.
@@ -43,13 +43,13 @@ fn started_with(folder: &Path, arguments: &[&str], change: impl Fn(&mut Command)
     arguments.iter().enumerate().map(start).collect()
 }
 
-fn ended(processes: Vec<Child>) -> Vec<Output> {
+fn wait_all(processes: Vec<Child>) -> Vec<Output> {
     processes.into_iter().map(|process| process.wait_with_output().unwrap()).collect()
 }
 
 /// Returns the first process's output; the other `count - 1` must print nothing.
-fn by_many(folder: &Path, count: usize, arguments: &str) -> Output {
-    let mut outputs = ended(started(folder, &vec![arguments; count]));
+fn run_with_ranks(folder: &Path, count: usize, arguments: &str) -> Output {
+    let mut outputs = wait_all(spawn_ranks(folder, &vec![arguments; count]));
     for other in outputs.drain(1..) {
         assert_eq!((text(&other.stdout), text(&other.stderr)), ("", ""), "{arguments}");
         assert_eq!(other.status.code(), Some(0), "{arguments}");
@@ -70,7 +70,7 @@ fn parts(folder: &Path, data: &Data) {
 const PARTS: &str = "part-0.bin part-1.bin part-2.bin part-3.bin part-4.bin";
 
 #[test]
-fn several_files_and_several_processes_have_the_results_of_one_file() {
+fn several_files_and_processes_give_the_results_of_one_file() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     for &dtype in Dtype::ALL {
@@ -84,36 +84,36 @@ fn several_files_and_several_processes_have_the_results_of_one_file() {
         let whole = lines(folder, &format!("whole.bin {how}"));
         let files = format!("{PARTS} {how} --device sim");
         assert_eq!(lines(folder, &files), whole, "{dtype}");
-        let many = lines_of(&by_many(folder, 3, &format!("{files} --json")));
+        let many = lines_of(&run_with_ranks(folder, 3, &format!("{files} --json")));
         assert_eq!(many, whole, "{dtype}");
     }
 }
 
 #[test]
-fn sums_everywhere_have_the_same_bits_however_many_processes_there_are() {
+fn everywhere_sums_are_bit_identical_for_any_process_count() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     parts(folder, &Data::random(Dtype::F32, 1_300_003, 11));
     let how = "--dtype f32 --op sum,sumsq,argmax,argmin,minmax --level everywhere";
     let whole = lines(folder, &format!("whole.bin {how}"));
     for count in [2, 5] {
-        let many = by_many(folder, count, &format!("{PARTS} {how} --device sim --json"));
+        let many = run_with_ranks(folder, count, &format!("{PARTS} {how} --device sim --json"));
         assert_eq!(lines_of(&many), whole, "{count}");
-        let many = by_many(folder, count, &format!("whole.bin {how} --device sim --json"));
+        let many = run_with_ranks(folder, count, &format!("whole.bin {how} --device sim --json"));
         assert_eq!(lines_of(&many), whole, "{count}");
     }
 }
 
 #[test]
-fn one_process_speaks_for_all_and_writes_the_file() {
+fn only_one_process_prints_and_writes_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     put(folder, "a.npy", npy("<f4", false, "(2, 3)", &[0; 24]));
     put(folder, "b.npy", vector("<f4", &[1.5_f32, 2.5]));
-    let output = by_many(folder, 2, "a.npy b.npy --op sum,argmax --out out.npz");
+    let output = run_with_ranks(folder, 2, "a.npy b.npy --op sum,argmax --out out.npz");
     assert_eq!(
         text(&output.stderr),
-        "note: no CUDA device; running on the simulator, whose speed is no GPU's\n"
+        "note: no CUDA device; running on the simulator, whose speed is not that of a GPU\n"
     );
     let said = text(&output.stdout);
     let heading = "a.npy and 1 file more, by 2 processes: f32, 8 elements, on PTX simulator\n";
@@ -125,10 +125,10 @@ fn one_process_speaks_for_all_and_writes_the_file() {
     assert!(folder.join("out.npz").exists());
     let alone = command(folder, "a.npy b.npy --device sim").output().unwrap();
     assert!(text(&alone.stdout).starts_with("a.npy and 1 file more: f32, 8 elements"));
-    assert_eq!(lines_of(&by_many(folder, 1, "a.npy b.npy --json --device sim"))[0]["value"], 4.0);
+    assert_eq!(lines_of(&run_with_ranks(folder, 1, "a.npy b.npy --json --device sim"))[0]["value"], 4.0);
 }
 
-/// Table files are not split; nulls count as rows of the whole.
+/// Table files are not split. Each process reads whole files, and the counts of nulls are added up.
 #[test]
 fn tables_are_shared_out_file_by_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -149,12 +149,16 @@ fn tables_are_shared_out_file_by_file() {
     assert_eq!(alone[0]["value"], expected);
     assert_eq!((&alone[0]["count"], &alone[0]["nulls"]), (&425.into(), &75.into()));
     for count in [2, 4] {
-        assert_eq!(lines_of(&by_many(folder, count, &format!("{files} {how}"))), alone, "{count}");
+        assert_eq!(
+            lines_of(&run_with_ranks(folder, count, &format!("{files} {how}"))),
+            alone,
+            "{count}"
+        );
     }
 }
 
 #[test]
-fn what_cannot_be_shared_out_is_refused_by_all() {
+fn undistributable_inputs_are_refused_by_every_process() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     put(folder, "a.npy", vector("<f4", &[1.5_f32, 2.5]));
@@ -164,14 +168,14 @@ fn what_cannot_be_shared_out_is_refused_by_all() {
     let column: ArrayRef = Arc::new(Float32Array::from(vec![1.0; 3]));
     put(folder, "x.parquet", parquet(&[("x", column)], Compression::UNCOMPRESSED));
     let cases: [(&str, &[&str]); 8] = [
-        ("a.npy a.npy --axis 0", &["several files with --axis", "leave either out"]),
-        ("a.npy a.npy --by a.npy", &["several files with --by"]),
-        ("a.npy a.npy --device cpu", &["several files with --device cpu"]),
-        ("a.npy -", &["several files with standard input"]),
-        ("a.npy b.npy", &["b.npy has i32, and a.npy f32", "files of one type"]),
-        ("a.npy t.npy --op argmax", &["--op argmax of t.npy", "Fortran order"]),
-        ("x.parquet x.parquet --op argmax", &["--op argmax of x.parquet with other files"]),
-        ("a.npy cut.npy", &["cut.npy: cut off"]),
+        ("a.npy a.npy --axis 0", &["several files cannot be combined with --axis", "leave either out"]),
+        ("a.npy a.npy --by a.npy", &["several files cannot be combined with --by"]),
+        ("a.npy a.npy --device cpu", &["several files cannot be combined with --device cpu"]),
+        ("a.npy -", &["several files cannot be combined with standard input"]),
+        ("a.npy b.npy", &["b.npy has elements of type i32, but a.npy has f32", "files of one type"]),
+        ("a.npy t.npy --op argmax", &["--op argmax needs C order, but t.npy", "Fortran order"]),
+        ("x.parquet x.parquet --op argmax", &["--op argmax needs the length of x.parquet"]),
+        ("a.npy cut.npy", &["cut.npy: is cut off"]),
     ];
     for (arguments, says) in cases {
         let arguments = format!("{arguments} --out no.npy");
@@ -179,7 +183,7 @@ fn what_cannot_be_shared_out_is_refused_by_all() {
         let device = if arguments.contains("--device") { "" } else { " --device sim" };
         let output = command(folder, &format!("{arguments}{device}")).output().unwrap();
         assert_refused(&arguments, &output, &says);
-        for output in ended(started(folder, &[&*format!("{arguments}{device}"); 2])) {
+        for output in wait_all(spawn_ranks(folder, &[&*format!("{arguments}{device}"); 2])) {
             let said = text(&output.stderr).replacen("several processes", "several files", 1);
             assert_eq!(output.status.code(), Some(2), "{said}");
             assert!(said.starts_with("error: process ") && said.lines().count() == 1, "{said}");
@@ -200,20 +204,18 @@ fn a_process_that_fails_ends_the_others() {
     put(folder, "b.npy", vector("<f8", &[1.5_f64; 10_000]));
     let how = "--device sim --json";
     let (good, other) = (format!("a.npy {how}"), format!("b.npy {how}"));
-    let outputs = ended(started(folder, &[&*good, &*good, &*other]));
+    let outputs = wait_all(spawn_ranks(folder, &[&*good, &*good, &*other]));
     for output in &outputs {
         let said = text(&output.stderr);
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""), "{said}");
-        assert!(
-            said.contains("rank 0 is at running sum of f32, rank 2 at running sum of f64"),
-            "{said}"
-        );
+        let expected = "rank 0 is at running sum of f32, but rank 2 is at running sum of f64";
+        assert!(said.contains(expected), "{said}");
     }
     let most = format!("a.npy --op max {how}");
-    for output in ended(started(folder, &[&*good, &*most])) {
+    for output in wait_all(spawn_ranks(folder, &[&*good, &*most])) {
         let said = text(&output.stderr);
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""), "{said}");
-        assert!(said.contains("rank 1 at running max of f32"), "{said}");
+        assert!(said.contains("rank 1 is at running max of f32"), "{said}");
     }
 }
 
@@ -255,12 +257,12 @@ fn mpirun_starts_the_processes() {
 }
 
 #[test]
-fn a_process_that_goes_no_further_is_named_at_once() {
+fn failed_rank_is_reported_before_the_timeout() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "a.npy", vector("<f4", &[1.5_f32; 10_000]));
     let (good, other) = ("a.npy --device sim", "b.npy --device sim");
     let start = Instant::now();
-    let outputs = ended(started(folder.path(), &[good, other, good]));
+    let outputs = wait_all(spawn_ranks(folder.path(), &[good, other, good]));
     assert!(start.elapsed() < Duration::from_secs(30), "the timeout is none");
     for (rank, output) in outputs.iter().enumerate() {
         let said = text(&output.stderr);
@@ -279,11 +281,11 @@ mod on_linux {
         streamed::on_linux::{number, sparse},
     };
 
-    /// Starts processes that read a file of 8 GB, longer than the test lasts; waits until each has
-    /// begun.
-    fn reading(folder: &Path) -> Vec<Child> {
+    /// Starts processes that read a file of 8 GB, which takes longer than the test, and waits until each
+    /// has begun.
+    fn spawn_reading_ranks(folder: &Path) -> Vec<Child> {
         sparse(&folder.join("a.npy"), 1 << 30);
-        let mut processes = started(folder, &["a.npy --device sim --out r.npy"; 3]);
+        let mut processes = spawn_ranks(folder, &["a.npy --device sim --out r.npy"; 3]);
         for process in &mut processes {
             while number(process, "io", "rchar:").unwrap_or(0) < 16 << 20 {
                 assert!(process.try_wait().unwrap().is_none(), "it ended before");
@@ -293,10 +295,11 @@ mod on_linux {
         processes
     }
 
-    /// Asserts that all but one end with an error within ten seconds, without output.
-    fn ends(folder: &Path, processes: Vec<Child>, of: usize, expected: [&str; 2]) {
+    /// Asserts that all processes fail within ten seconds without output: process `of` with
+    /// `expected[0]`, the others with `expected[1]`.
+    fn assert_all_fail(folder: &Path, processes: Vec<Child>, of: usize, expected: [&str; 2]) {
         let start = Instant::now();
-        let outputs = ended(processes);
+        let outputs = wait_all(processes);
         assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
         for (rank, output) in outputs.iter().enumerate() {
             let said = text(&output.stderr);
@@ -309,27 +312,27 @@ mod on_linux {
     }
 
     #[test]
-    fn a_process_that_is_killed_ends_those_that_read() {
+    fn killed_process_ends_the_reading_processes() {
         for which in [0, 1] {
             let folder = tempfile::tempdir().unwrap();
-            let mut processes = reading(folder.path());
+            let mut processes = spawn_reading_ranks(folder.path());
             processes[which].kill().unwrap();
             let name = if which == 0 { "rank 0 is gone" } else { "rank 1 is gone" };
-            ends(folder.path(), processes, which, ["", name]);
+            assert_all_fail(folder.path(), processes, which, ["", name]);
         }
     }
 
     #[test]
     fn a_file_that_shrinks_ends_all_that_read_it() {
         let folder = tempfile::tempdir().unwrap();
-        let processes = reading(folder.path());
+        let processes = spawn_reading_ranks(folder.path());
         let file = OpenOptions::new().write(true).open(folder.path().join("a.npy")).unwrap();
         file.set_len(4 << 30).unwrap();
-        let other = "rank 2 cannot go on: a.npy: the source fails behind";
-        ends(folder.path(), processes, 2, ["the file has 4294967296 bytes now", other]);
+        let other = "rank 2 cannot continue: a.npy: the source failed after";
+        assert_all_fail(folder.path(), processes, 2, ["the file has 4294967296 bytes now", other]);
     }
 
-    /// Simulated GPUs with a stand-in for NCCL, which does not use shared memory between processes.
+    /// Runs on simulated GPUs with a substitute for NCCL that shares no memory between processes.
     #[test]
     fn processes_on_gpus_pass_values_by_nccl() {
         let folder = tempfile::tempdir().unwrap();
@@ -342,15 +345,15 @@ mod on_linux {
         let with = |command: &mut Command| {
             with_stand_in(command, "4", "", folder);
         };
-        let outputs = ended(started_with(folder, &[&*json; 3], with));
+        let outputs = wait_all(spawn_ranks_with(folder, &[&*json; 3], with));
         assert_eq!(lines_of(&outputs[0]), whole);
-        let outputs = ended(started_with(folder, &[&*arguments; 2], with));
+        let outputs = wait_all(spawn_ranks_with(folder, &[&*arguments; 2], with));
         let said = text(&outputs[0].stdout);
         assert!(
             said.starts_with("part-0.bin and 4 files more, by 2 processes over NCCL: f32"),
             "{said}"
         );
-        // Launched by mpirun; two hosts would have neither of these.
+        // Launched by mpirun, without the two transports of NCCL that exist only within a host.
         let Some(mut launcher) = mpirun(4) else { return };
         with(launcher.args(json.split_whitespace()).current_dir(folder));
         let output =

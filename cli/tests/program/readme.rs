@@ -42,7 +42,7 @@ fn sessions(document: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_readmes_show_what_is_printed() {
+fn readme_sessions_match_the_output() {
     let folder = tempfile::tempdir().unwrap();
     examples(folder.path());
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

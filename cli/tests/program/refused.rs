@@ -12,7 +12,7 @@ use crate::{
 };
 
 #[test]
-fn every_wrong_call_is_one_line_and_leaves_no_file() {
+fn invalid_calls_print_one_line_and_leave_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     put(at, "a.npy", npy("<f4", false, "(2, 3)", &[0; 24]));
@@ -60,24 +60,30 @@ fn every_wrong_call_is_one_line_and_leaves_no_file() {
         ("zero.npy --axis 0", &["without dimensions"]),
         (
             "nine.npy --axis 0,2,4,6,8 --device sim",
-            &["--axis of 9 axes", "8: reduce it by --device cpu"],
+            &["--axis leaves 9 axes", "8; reduce it by --device cpu"],
         ),
-        ("wide.npy --axis 0", &["4000000000 results of no elements", "allowed are 1048576"]),
-        ("a.npy --offsets far.npy", &["error: a.npy: an array of 2 dimensions", "--axis"]),
-        ("a.npy --by v.npy", &["error: a.npy: an array of 2 dimensions"]),
+        ("wide.npy --axis 0", &["4000000000 results without elements", "allowed are 1048576"]),
+        ("a.npy --offsets far.npy", &["error: a.npy: the array has 2 dimensions", "--axis"]),
+        ("a.npy --by v.npy", &["error: a.npy: the array has 2 dimensions"]),
         ("v.npy --offsets falls.npy", &["falls.npy: segment 1 is from 3 to 2", "never descend"]),
         ("v.npy --offsets far.npy", &["error: far.npy: offset 5 into 4 elements; allowed are 0 to 4"]),
         ("v.npy --offsets below.npy", &["offset -1 into 4 elements"]),
         ("v.npy --offsets none.npy", &["0 offsets; give one more"]),
-        ("v.npy --offsets floats.npy", &["offsets of f32 and shape [4]"]),
-        ("v.npy --offsets a.npy", &["offsets of f32 and shape [2, 3]"]),
+        ("v.npy --offsets floats.npy", &["the offsets have type f32 and shape [4]"]),
+        ("v.npy --offsets a.npy", &["the offsets have type f32 and shape [2, 3]"]),
         ("v.npy --offsets missing.npy", &["missing.npy: No such file"]),
         (
             "v.npy --by three.npy",
             &["error: three.npy: 3 keys for 4 elements of v.npy; give one for each"],
         ),
-        ("v.npy --by a.dat", &["a.dat: its name and first bytes do not say what it is; give an .npy"]),
-        ("v.npy --offsets no.npy", &["no.npy: no .npy: it does not start with", "; write it anew"]),
+        (
+            "v.npy --by a.dat",
+            &["a.dat: neither its name nor its first bytes identify its format; give an .npy"],
+        ),
+        (
+            "v.npy --offsets no.npy",
+            &["no.npy: is not an .npy file: it does not start with", "; write it again"],
+        ),
         ("v.npy --by floats.npy", &["floats.npy: keys of f32; allowed are integers"]),
         ("v.npy --by a.npy", &["a.npy: keys of f32"]),
         ("v.npy --by -", &["--by - is standard input", "write the keys to a file"]),
@@ -88,30 +94,33 @@ fn every_wrong_call_is_one_line_and_leaves_no_file() {
         ("complex.npy", &["complex.npy: holds `<c8`; allowed are bool, i8", "save a.real"]),
         ("bf16.npy", &["bf16.npy: holds `<V2`; allowed are", "a.astype('float32')", "--dtype bf16"]),
         ("objects.npy", &["objects.npy: holds `|O`; allowed are", "Python objects"]),
-        ("no.npy", &["no.npy: no .npy: it does not start with", "--dtype"]),
-        ("short.npy", &["short.npy: cut off: 12 bytes of elements, its shape needs 24"]),
-        ("a.dat", &["a.dat: its name does not say what it is", "--format"]),
-        ("a.dat --format raw", &["--format raw without a type", "--dtype"]),
-        ("a.dat --format npz", &["a.dat: no .npz that can be read"]),
-        ("a.dat --format npy", &["a.dat: no .npy: it does not start with", "; write it anew"]),
-        ("a.dat --format arrow", &["a.dat: no stream of Arrow's: it has no schema; write it anew"]),
-        ("a.dat --format parquet", &["a.dat: damaged, or of another format: ", "; write it anew"]),
+        ("no.npy", &["no.npy: is not an .npy file: it does not start with", "--dtype"]),
+        ("short.npy", &["short.npy: is cut off: it has 12 bytes of elements, but its shape needs 24"]),
+        ("a.dat", &["a.dat: neither its name nor its first bytes identify its format", "--format"]),
+        ("a.dat --format raw", &["--format raw needs an element type", "--dtype"]),
+        ("a.dat --format npz", &["a.dat: the .npz file cannot be read"]),
+        (
+            "a.dat --format npy",
+            &["a.dat: is not an .npy file: it does not start with", "; write it again"],
+        ),
+        ("a.dat --format arrow", &["a.dat: is not an Arrow stream: it has no schema; write it again"]),
+        ("a.dat --format parquet", &["a.dat: is damaged or has another format: ", "; write it again"]),
         ("a.dat --format csv", &["invalid value 'csv'", "parquet"]),
-        ("a.bin --dtype f32", &["a.bin: 10 bytes are no whole number of f32"]),
+        ("a.bin --dtype f32", &["a.bin: its 10 bytes are not a whole number of f32"]),
         ("a.bin --dtype i24", &["unknown type `i24`", "i8, u8, i16, u16, i32"]),
-        ("a.bin --dtype u8 --shape 3,3", &["10 bytes, and its --shape and --dtype need 9"]),
+        ("a.bin --dtype u8 --shape 3,3", &["10 bytes, but --shape and --dtype need 9"]),
         ("a.bin --dtype u8 --shape 4294967296,4294967296,2", &["larger than any file"]),
         ("a.bin --shape 10", &["--dtype"]),
         ("a.bin --dtype u8 --shape x", &["invalid value 'x'", "give whole numbers of 0 or more"]),
         (
             "v.npy --dtype f32",
-            &["v.npy: holds i32, and --dtype says f32; leave --dtype out, or give --format"],
+            &["v.npy: holds i32, but --dtype is f32; leave --dtype out, or give --format"],
         ),
-        ("v.npy --format npy --dtype f32", &["v.npy: holds i32, and --dtype says f32"]),
-        ("v.npy --stream --dtype f32 --device sim", &["v.npy: holds i32, and --dtype says f32"]),
-        ("t.arrow --column price --dtype f64", &["t.arrow: holds f32, and --dtype says f64"]),
+        ("v.npy --format npy --dtype f32", &["v.npy: holds i32, but --dtype is f32"]),
+        ("v.npy --stream --dtype f32 --device sim", &["v.npy: holds i32, but --dtype is f32"]),
+        ("t.arrow --column price --dtype f64", &["t.arrow: holds f32, but --dtype is f64"]),
         ("v.npy --dtype i32 --shape 4", &["v.npy: --shape is for raw elements", "--format raw"]),
-        ("no.npy --dtype u8", &["no.npy: no .npy: it does not start with", "--format raw"]),
+        ("no.npy --dtype u8", &["no.npy: is not an .npy file: it does not start with", "--format raw"]),
         ("two.npz", &["two.npz: has the arrays a, b; choose one by --column"]),
         ("two.npz --column c", &["has no array `c`", "there are a, b"]),
         ("nothing.npz", &["has no array; give a file that has one"]),
@@ -122,12 +131,18 @@ fn every_wrong_call_is_one_line_and_leaves_no_file() {
         ("t.arrow --column price --by-column day", &["t.arrow: keys of type Date32; allowed are"]),
         ("t.arrow --column price --by v.npy", &["4 keys for 3 elements"]),
         ("t.arrow --column price --by t.arrow", &["choose one by --by-column"]),
-        ("t.arrow --column gaps --axis 0", &["t.arrow: --axis of a column that has nulls"]),
+        ("t.arrow --column gaps --axis 0", &["t.arrow: --axis does not support a column with nulls"]),
         (
             "t.arrow --column price --by-column gaps --out r.npz",
-            &["--out of a key that is null, which NumPy lacks"],
+            &["--out cannot store a null key, which NumPy lacks"],
         ),
-        ("-", &["standard input has no name to tell its format", "give --format"]),
+        (
+            "-",
+            &[
+                "standard input has no file name, and its first bytes do not identify its format",
+                "give --format",
+            ],
+        ),
         ("v.npy --device gpu", &["invalid value 'gpu'", "there are auto, cuda"]),
         (
             "v.npy --device cuda",
@@ -136,18 +151,18 @@ fn every_wrong_call_is_one_line_and_leaves_no_file() {
         ("v.npy --device sim:99", &["no device `sim:99`"]),
         ("v.npy --level fast", &["invalid value 'fast'", "run-to-run, everywhere"]),
         ("v.npy --out no/such/r.npy", &["--out no/such/r.npy cannot be written: No such file"]),
-        ("v.npy --out r.txt", &["--out r.txt; give a name that ends in .npy or .npz"]),
         (
-            "v.npy --out r.npy --op sum,max",
-            &["has room for one operation, and --op has 2; name an .npz"],
+            "v.npy --out r.txt",
+            &["--out r.txt has another extension; give a name that ends in .npy or .npz"],
         ),
-        ("v.npy --offsets some.npy --op max --out r.npy", &["result 0 is of no elements", "--json"]),
+        ("v.npy --out r.npy --op sum,max", &["takes one operation, but --op has 2; name an .npz"]),
+        ("v.npy --offsets some.npy --op max --out r.npy", &["result 0 has no elements", "--json"]),
         ("v.npy --all --json", &["cannot be used with"]),
         ("v.npy --completions bash", &["cannot be used with"]),
         ("v.npy --opp sum", &["unexpected argument '--opp'", "--op"]),
     ];
     for (arguments, says) in cases {
-        // File errors are found whatever device there is.
+        // Errors of a file are the same on every device, so most runs use the CPU.
         let device = if arguments.contains("--device") { "" } else { " --device cpu" };
         let all = match arguments.contains("--completions") {
             true => (*arguments).to_owned(),
@@ -163,10 +178,14 @@ fn standard_input_that_is_cut_off_or_too_long_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let whole = npy("<f4", false, "(2, 3)", &[0; 24]);
     for (content, options, says) in [
-        (&whole[..whole.len() - 1], "--format npy", "standard input: cut off: its shape needs 24 bytes"),
+        (
+            &whole[..whole.len() - 1],
+            "--format npy",
+            "standard input: is cut off: its shape needs 24 bytes",
+        ),
         (&whole[..50], "--format npy", "cut off inside its header"),
-        (&whole[..3], "--format npy", "no .npy"),
-        (&[0; 7], "--dtype i32", "7 bytes are no whole number of i32"),
+        (&whole[..3], "--format npy", "is not an .npy file"),
+        (&[0; 7], "--dtype i32", "7 bytes are not a whole number of i32"),
         (&[0; 7], "--dtype i32 --shape 2", "cut off: its shape needs 8 bytes"),
         (&[0; 9], "--dtype i32 --shape 2", "has more than the 8 bytes"),
         (&[], "--format arrow", "standard input: "),
@@ -177,9 +196,9 @@ fn standard_input_that_is_cut_off_or_too_long_is_refused() {
     }
 }
 
-/// A shape may declare more elements than fit in memory.
+/// A sparse file can be larger than memory.
 #[test]
-fn more_than_there_is_memory_for_is_refused_before_it_is_read() {
+fn oversized_file_is_refused_before_reading() {
     let folder = tempfile::tempdir().unwrap();
     let file = fs::File::create(folder.path().join("sparse.bin")).unwrap();
     file.set_len(1 << 43).unwrap();
@@ -189,24 +208,24 @@ fn more_than_there_is_memory_for_is_refused_before_it_is_read() {
 }
 
 #[test]
-fn data_without_room_on_the_device_is_refused_with_what_to_do_instead() {
+fn device_out_of_memory_error_suggests_alternatives() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "v.npy", vector("<f4", &[1.0_f32; 3000]));
     put(folder.path(), "a.npy", npy("<f4", false, "(2, 1500)", &[0; 12000]));
     for (arguments, instead) in [
         ("v.npy", "; reduce it while it is read, by --stream, or by --device cpu"),
-        ("a.npy --axis 0", "; cut the file, or reduce it by --device cpu"),
+        ("a.npy --axis 0", "; split the file, or reduce it by --device cpu"),
     ] {
-        // Which allocation is that of the data depends on the library.
+        // Fails each allocation in turn, because the library determines which one holds the data.
         let refused = (1..20).find_map(|call| {
             let arguments = format!("{arguments} --device sim");
             let mut program = command(folder.path(), &arguments);
             let output = program.env("WARPFOLD_SIM_FAIL", format!("cuMemAlloc_v2:{call}:2")).output();
             let output = output.unwrap();
-            let is_of_data = text(&output.stderr).contains("no 12000 bytes free");
+            let is_of_data = text(&output.stderr).contains("not have 12000 bytes free");
             is_of_data.then_some((arguments, output))
         });
         let (arguments, output) = refused.expect("the data is allocated");
-        assert_refused(&arguments, &output, &["has no 12000 bytes free for the data", instead]);
+        assert_refused(&arguments, &output, &["does not have 12000 bytes free for the data", instead]);
     }
 }

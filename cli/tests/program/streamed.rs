@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Asserts that a streamed file gives the same output as one read into memory, and no messages.
-fn assert_alike(folder: &Path, arguments: &str) {
+fn assert_matches_unstreamed(folder: &Path, arguments: &str) {
     let run = |arguments: &str| {
         let output = command(folder, &format!("{arguments} --device sim")).output().unwrap();
         assert_eq!(text(&output.stderr), "", "{arguments}");
@@ -28,7 +28,7 @@ fn assert_alike(folder: &Path, arguments: &str) {
 }
 
 #[test]
-fn every_operation_of_every_type_is_that_of_a_file_that_is_held() {
+fn every_operation_and_dtype_matches_an_unstreamed_file() {
     let folder = tempfile::tempdir().unwrap();
     for &dtype in Dtype::ALL {
         // No sum and no product is rounded.
@@ -47,7 +47,7 @@ fn every_operation_of_every_type_is_that_of_a_file_that_is_held() {
             lines(folder.path(), &format!("{how} --stream --device sim")),
             lines(folder.path(), &how)
         );
-        // These are rounded, differently in each way of running.
+        // The results of these operations are rounded, and differ between a stream and memory.
         let rounded = if dtype.is_float() {
             "spread,std,logsumexp,nanspread,hmean,moment3,nanhmean,nanmoment3"
         } else {
@@ -68,14 +68,17 @@ fn every_operation_of_every_type_is_that_of_a_file_that_is_held() {
 }
 
 #[test]
-fn results_of_nan_alone_are_those_of_a_file_that_is_held() {
+fn all_nan_results_match_an_unstreamed_file() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "nan.bin", Data::F32(vec![f32::NAN; 3]).as_bytes());
-    assert_alike(folder.path(), "nan.bin --dtype f32 --op nanmin,nanminmax,nanargmax,nanspread --json");
+    assert_matches_unstreamed(
+        folder.path(),
+        "nan.bin --dtype f32 --op nanmin,nanminmax,nanargmax,nanspread --json",
+    );
 }
 
 #[test]
-fn sums_everywhere_have_the_bits_of_a_file_that_is_held() {
+fn everywhere_sums_match_an_unstreamed_file_bit_for_bit() {
     let folder = tempfile::tempdir().unwrap();
     let data = Data::random(Dtype::F32, 1_300_003, 11);
     put(folder.path(), "a.bin", data.as_bytes());
@@ -103,12 +106,12 @@ fn arrays_of_any_byte_order_and_shape_are_streamed() {
         (npy("|b1", false, "(5,)", &[0, 1, 255, 0, 7]), "sum,argmax,max"),
         (npy("<i2", false, "()", &[3, 0]), "sum,argmin"),
         (npy("<f8", false, "(0, 3)", &[]), "sum,product,max,argmax,mean,l2"),
-        // The order does not matter without indices, or if only one axis is longer than 1.
+        // Fortran order is allowed without indices, or if only one axis is longer than 1.
         (npy(">i4", true, "(3, 2)", &wide), "sum,minmax,mean"),
         (npy(">i4", true, "(1, 6)", &wide), "sum,argmax"),
     ] {
         put(folder.path(), "a.npy", file);
-        assert_alike(folder.path(), &format!("a.npy --op {ops}"));
+        assert_matches_unstreamed(folder.path(), &format!("a.npy --op {ops}"));
     }
     put(folder.path(), "a.npy", npy(">i4", true, "(3, 2)", &wide));
     let arguments = "a.npy --stream --device sim --op sum,argmax";
@@ -116,13 +119,13 @@ fn arrays_of_any_byte_order_and_shape_are_streamed() {
     assert_refused(
         arguments,
         &output,
-        &["a.npy: --op argmax with --stream of an array in Fortran order"],
+        &["a.npy: --op argmax cannot be combined with --stream for an array in Fortran order"],
     );
     put(folder.path(), "a.bin", [1, 0, 2, 0, 3, 0, 4, 0]);
-    assert_alike(folder.path(), "a.bin --dtype u16 --shape 2,2 --op sum,argmax --json");
+    assert_matches_unstreamed(folder.path(), "a.bin --dtype u16 --shape 2,2 --op sum,argmax --json");
 }
 
-/// A bit is set for each null, in any batch; indices count rows.
+/// Nulls are recorded in every batch, and indices count rows.
 #[test]
 fn columns_are_streamed_by_their_batches() {
     let folder = tempfile::tempdir().unwrap();
@@ -143,7 +146,10 @@ fn columns_are_streamed_by_their_batches() {
         ("t.arrow", "x"),
         ("t.arrows", "x"),
     ] {
-        assert_alike(folder.path(), &format!("{file} --column {column} --op sum,argmax,mean"));
+        assert_matches_unstreamed(
+            folder.path(),
+            &format!("{file} --column {column} --op sum,argmax,mean"),
+        );
     }
     let found = lines(folder.path(), "t.arrow --column x --op argmax,sum --stream --device sim");
     assert_eq!((all(&found, "index"), all(&found, "nulls")), (json!([3, null]), json!([2, 2])));
@@ -167,12 +173,12 @@ fn standard_input_is_streamed() {
         assert_eq!(all(&found, "value"), json!([349_650_000, 999]), "{options}");
     }
     for (options, content, says) in [
-        ("--format npy", &file[..file.len() - 4], "behind 699999 elements: it ends there"),
-        ("--format npy", &file[..file.len() - 1], "are no whole number of elements of 4 bytes"),
+        ("--format npy", &file[..file.len() - 4], "after 699999 elements: it ends there"),
+        ("--format npy", &file[..file.len() - 1], "are not a whole number of elements of 4 bytes"),
         ("--format npy", &file[..50], "cut off inside its header"),
-        ("--dtype i32", &bytes[..7], "7 bytes are no whole number of elements of 4 bytes"),
-        ("--dtype i32 --shape 700,999", bytes, "has more than the 699300 elements of its --shape"),
-        ("--dtype i32 --shape 700,1001", bytes, "it ends there, and said that it has 700700"),
+        ("--dtype i32", &bytes[..7], "7 bytes are not a whole number of elements of 4 bytes"),
+        ("--dtype i32 --shape 700,999", bytes, "has more than the 699300 elements of --shape"),
+        ("--dtype i32 --shape 700,1001", bytes, "it ends there, but declared 700700 elements"),
         ("--format parquet", bytes, "from a pipe"),
     ] {
         assert_refused(options, &run(options, content), &["standard input: ", says]);
@@ -180,7 +186,7 @@ fn standard_input_is_streamed() {
 }
 
 #[test]
-fn what_cannot_be_streamed_is_one_line_and_leaves_no_file() {
+fn unstreamable_inputs_print_one_line_and_leave_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     put(at, "v.npy", vector("<i4", &[1_i32, 2, 3, 4]));
@@ -202,27 +208,33 @@ fn what_cannot_be_streamed_is_one_line_and_leaves_no_file() {
     put(at, "damaged.parquet", damaged);
     let before = fs::read_dir(at).unwrap().count();
     for (arguments, says) in [
-        ("v.npy --axis 0", &["--stream with --axis", "one result, of all elements"][..]),
-        ("v.npy --by v.npy", &["--stream with --by;", "leave either out"]),
-        ("t.parquet --column x --by-column name", &["--stream with --by-column"]),
-        ("v.npy --offsets v.npy", &["--stream with --offsets"]),
-        ("v.npy --device cpu", &["--stream with --device cpu", "--device sim or cuda"]),
+        (
+            "v.npy --axis 0",
+            &["--stream cannot be combined with --axis", "all elements have one result"][..],
+        ),
+        ("v.npy --by v.npy", &["--stream cannot be combined with --by,", "leave either out"]),
+        ("t.parquet --column x --by-column name", &["--stream cannot be combined with --by-column"]),
+        ("v.npy --offsets v.npy", &["--stream cannot be combined with --offsets"]),
+        (
+            "v.npy --device cpu",
+            &["--stream cannot be combined with --device cpu", "--device sim or cuda"],
+        ),
         ("v.npy --column x", &["v.npy: has no columns"]),
         ("missing.npy", &["missing.npy: No such file"]),
-        ("short.npy", &["short.npy: cut off: 12 bytes of elements, its shape needs 24"]),
-        ("head.npy", &["head.npy: cut off inside its header"]),
-        ("a.bin --dtype f32", &["a.bin: 10 bytes are no whole number of f32"]),
-        ("a.bin --dtype u8 --shape 3,3", &["10 bytes, and its --shape and --dtype need 9"]),
-        ("x.npz", &["x.npz: --stream of an .npz", "unpack it"]),
+        ("short.npy", &["short.npy: is cut off: it has 12 bytes of elements, but its shape needs 24"]),
+        ("head.npy", &["head.npy: is cut off inside its header"]),
+        ("a.bin --dtype f32", &["a.bin: its 10 bytes are not a whole number of f32"]),
+        ("a.bin --dtype u8 --shape 3,3", &["10 bytes, but --shape and --dtype need 9"]),
+        ("x.npz", &["x.npz: --stream does not support .npz", "unpack it"]),
         ("t.parquet", &["has the columns x, name; choose one by --column"]),
         ("t.parquet --column name", &["of type Utf8", "allowed are Boolean"]),
-        ("cut.parquet --column x", &["cut.parquet: damaged, or of another format"]),
+        ("cut.parquet --column x", &["cut.parquet: is damaged or has another format"]),
         (
             "damaged.parquet --column x",
-            &["damaged.parquet: the source fails behind 0 elements: damaged"],
+            &["damaged.parquet: the source failed after 0 elements: is damaged"],
         ),
-        ("v.npy --op sum,logsumexp", &["--op logsumexp is for floats"]),
-        ("none.npy --op max --out r.npy", &["of which max has no value to write"]),
+        ("v.npy --op sum,logsumexp", &["--op logsumexp takes floats"]),
+        ("none.npy --op max --out r.npy", &["for which max has no value"]),
     ] {
         let device = if arguments.contains("--device") { "" } else { " --device sim" };
         let arguments = format!("{arguments} --stream{device}");
@@ -263,7 +275,7 @@ pub(crate) mod on_linux {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Far less memory than the file's size: buffers, kernels and the program itself.
+    /// The limit, far below the size of the file, covers buffers, kernels and the program itself.
     #[test]
     fn memory_is_bounded_whatever_the_size() {
         const MOST: u64 = 160 << 10;
@@ -301,7 +313,8 @@ pub(crate) mod on_linux {
             thread::sleep(Duration::from_millis(1));
         }
         OpenOptions::new().write(true).open(&path).unwrap().set_len(1 << 20).unwrap();
-        let says = ["a.npy: the source fails behind ", "the file has 1048576 bytes now", "leave it be"];
+        let says =
+            ["a.npy: the source failed after ", "the file has 1048576 bytes now", "do not change it"];
         assert_refused(arguments, &child.wait_with_output().unwrap(), &says);
         assert!(!folder.path().join("r.npy").exists());
     }

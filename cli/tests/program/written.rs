@@ -8,7 +8,7 @@ use std::{
 };
 
 use arrow_array::{ArrayRef, Float32Array, Int64Array, StringArray};
-use warpfold_suite::input::npy::{self, Head};
+use warpfold_io::npy::{self, Head};
 use zip::ZipArchive;
 
 use crate::{
@@ -42,7 +42,7 @@ fn member(folder: &Path, name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn results_of_one_operation_are_an_array_of_their_shape_and_type() {
+fn one_operation_writes_an_array_of_its_shape_and_dtype() {
     let folder = tempfile::tempdir().unwrap();
     let elements: Vec<f32> = (0..24).map(|i| (i * 5 % 24) as f32).collect();
     put(folder.path(), "a.npy", array("<f4", false, "(2, 3, 4)", bytemuck::cast_slice(&elements)));
@@ -67,7 +67,7 @@ fn results_of_one_operation_are_an_array_of_their_shape_and_type() {
 }
 
 #[test]
-fn results_of_several_operations_are_an_archive_with_keys_and_counts() {
+fn several_operations_write_an_archive_with_keys_and_counts() {
     let folder = tempfile::tempdir().unwrap();
     let columns: [(&str, ArrayRef); 3] = [
         ("x", Arc::new(Float32Array::from(vec![1.0, 2.0, 4.0]))),
@@ -98,7 +98,7 @@ fn a_file_is_replaced_whole_or_stays_as_it_was() {
     put(folder.path(), "r.npy", "old");
     let arguments = "a.npy --offsets offsets.npy --op min --out r.npy --device cpu";
     let output = command(folder.path(), arguments).output().unwrap();
-    assert_refused(arguments, &output, &["result 0 is of no elements, of which min has no value"]);
+    assert_refused(arguments, &output, &["result 0 has no elements, for which min has no value"]);
     assert_eq!(fs::read(folder.path().join("r.npy")).unwrap(), b"old");
     lines(folder.path(), "a.npy --out r.npy");
     assert_holds(&fs::read(folder.path().join("r.npy")).unwrap(), "i64", &[], &[3_i64]);
