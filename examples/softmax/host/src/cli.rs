@@ -1,5 +1,3 @@
-//! Command-line options.
-
 use std::{
     ffi::OsString,
     fs,
@@ -11,10 +9,10 @@ use std::{
 use anyhow::{Context, Result};
 use clap::Parser;
 use serde::Serialize;
-use warpfold_suite::{Device, Selection, Spread, measure::Options};
+use warpfold::{Device, Selection};
 
 use crate::{
-    Matrix, Softmax,
+    Matrix, PTX, Softmax,
     reference::{self, Wrong},
 };
 
@@ -34,53 +32,45 @@ pub struct Args {
     /// Threads of a block
     #[arg(long, default_value_t = 256)]
     pub block: u32,
-    /// The file with the kernel's PTX
+    /// A file with PTX of the kernel to use instead of what was built with the program
     #[arg(long, value_name = "PATH")]
-    pub ptx: PathBuf,
+    pub ptx: Option<PathBuf>,
     /// Print one line of JSON, with the time on a GPU
     #[arg(long)]
     pub json: bool,
 }
 
-/// The outcome of a run.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Name of the device.
     pub device: String,
-    /// Rows of the matrix.
     pub rows: usize,
-    /// Elements of a row.
     pub columns: usize,
-    /// Threads of a block.
     pub block: u32,
-    /// The largest error, as a fraction of the allowed one; none if an element was wrong.
+    /// The largest error, as a fraction of the allowed one; `None` if an element is wrong.
     pub error: Option<f64>,
-    /// The first element that was wrong.
+    /// A description of the first wrong element.
     pub wrong: Option<String>,
-    /// Microseconds between two events around a launch; only for a right result, and only on a GPU.
+    /// Median time of a launch in microseconds, between two events; only for a right result on a GPU.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub microseconds: Option<Spread>,
+    pub microseconds: Option<f64>,
     /// The bytes of the matrix read once and written once, divided by the median time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gigabytes_per_second: Option<f64>,
 }
 
-/// Runs the kernel as the arguments specify.
-///
-/// # Errors
-/// If the arguments, the PTX or the device cannot be used; a wrong result is not an error.
+/// Runs the kernel as the arguments specify. A wrong result is not an error.
 pub fn run(args: &Args) -> Result<Report> {
     let &Args { device, rows, columns, block, ref ptx, json } = args;
-    let text = fs::read_to_string(ptx).with_context(|| {
-        format!("{} cannot be read; build it as examples/softmax/README.md says", ptx.display())
-    })?;
+    let text = match ptx {
+        Some(path) => fs::read_to_string(path).with_context(|| path.display().to_string())?,
+        None => PTX.to_owned(),
+    };
     let input = Matrix::random(rows, columns, 1)?;
     let device = Device::open(device)?;
-    let softmax = Softmax::load(&device, ptx, &text, block)?;
+    let softmax = Softmax::load(&device, &text, block)?;
     let judged = reference::judge(&input, &softmax.run(&input, 0)?, block);
-    let options = Options { iterations: 100, warm_up: 10 };
-    let microseconds = if json && judged.is_ok() { softmax.time(&input, options)? } else { None };
-    let bytes = 2 * (rows * columns * size_of::<f32>()) as u64;
+    let microseconds = if json && judged.is_ok() { softmax.time(&input, 100)? } else { None };
+    let bytes = (2 * rows * columns * size_of::<f32>()) as f64;
     Ok(Report {
         device: device.info().name.clone(),
         rows,
@@ -89,7 +79,7 @@ pub fn run(args: &Args) -> Result<Report> {
         error: judged.ok(),
         wrong: judged.err().as_ref().map(Wrong::to_string),
         microseconds,
-        gigabytes_per_second: microseconds.map(|timing| timing.gigabytes_per_second(bytes)),
+        gigabytes_per_second: microseconds.map(|microseconds| bytes / microseconds / 1e3),
     })
 }
 

@@ -14,24 +14,19 @@ fn max(row: &[f32]) -> f64 {
     row.iter().fold(f64::NEG_INFINITY, |max, &x| max.max(f64::from(x)))
 }
 
-/// Returns the allowed error of an element that is `below` the row's largest: the bound of the kernel's
-/// documentation, for rows of `columns` columns and blocks of `block` threads.
+/// Returns the allowed error of an element that is smaller than the row's largest by `below`: the bound
+/// in the kernel's documentation, for rows of `columns` columns and blocks of `block` threads.
 pub fn tolerance(exact: f64, below: f64, columns: usize, block: u32) -> f64 {
     let steps = columns.div_ceil(4 * block as usize) as f64 + 12.0;
     let relative = (steps + below + (columns as f64).ln()) * 2_f64.powi(-21);
     exact * relative + 2_f64.powi(-146)
 }
 
-/// A wrong element.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Wrong {
-    /// The row of the element.
     pub row: usize,
-    /// The column of the element.
     pub column: usize,
-    /// The value in the output.
     pub got: f32,
-    /// The exact value.
     pub expected: f64,
 }
 
@@ -42,10 +37,8 @@ impl std::fmt::Display for Wrong {
     }
 }
 
-/// Returns the largest error of all elements, as a fraction of the allowed error.
-///
-/// # Errors
-/// The first element with a larger error, or that is NaN and should not be, or should be and is not.
+/// Returns the largest error of all elements, as a fraction of the allowed error. Fails with the first
+/// element that has a larger error, or a NaN in only one of output and reference.
 pub fn judge(input: &Matrix, output: &Matrix, block: u32) -> Result<f64, Wrong> {
     let mut worst = 0.0_f64;
     for (row, (elements, results)) in input.rows().zip(output.rows()).enumerate() {
@@ -54,7 +47,7 @@ pub fn judge(input: &Matrix, output: &Matrix, block: u32) -> Result<f64, Wrong> 
             if expected.is_nan() && got.is_nan() {
                 continue;
             }
-            // Where the exact result is zero, −∞ is infinitely far below, and 0 · ∞ would be NaN.
+            // An element of −∞ is infinitely below `max`; its exact result is 0, and 0 · ∞ would be NaN.
             let below = (max - f64::from(elements[column])).min(f64::from(f32::MAX));
             let allowed = tolerance(expected, below, input.columns(), block);
             let part = (f64::from(got) - expected).abs() / allowed;
@@ -74,7 +67,7 @@ mod tests {
     type Change = fn(&mut Vec<f32>);
 
     #[test]
-    fn what_is_off_is_found() {
+    fn judge_detects_wrong_outputs() {
         let input = Matrix::random(3, 33, 1).unwrap();
         let right: Vec<f32> = input.rows().flat_map(softmax).map(|x| x as f32).collect();
         let judged = |change: Change| {
@@ -88,7 +81,7 @@ mod tests {
             |all| all[40] = f32::INFINITY,
             |all| all[40] = 0.0,
             |all| all[98] *= 1.0001,
-            |all| all.fill(f32::from_ne_bytes([crate::POISON; 4])),
+            |all| all.fill(f32::from_bits(crate::POISON)),
             |all| all.swap(40, 41),
         ];
         for (i, change) in changes.into_iter().enumerate() {
@@ -97,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_softmax_is_nan() {
+    fn softmax_of_undefined_rows_is_nan() {
         let (inf, nan) = (f32::INFINITY, f32::NAN);
         for row in [[1.0, nan], [inf, 0.0], [-inf, -inf], [inf, inf]] {
             assert!(softmax(&row).iter().all(|x| x.is_nan()), "{row:?}");

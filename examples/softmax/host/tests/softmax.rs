@@ -1,61 +1,29 @@
-//! The example crate outside the workspace, built with the suite's flags and checks, run on the device.
+//! The kernel over shapes, alignments, block sizes and unusual numbers, on the device that
+//! `WARPFOLD_TEST_DEVICE` names, by default the simulator.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::ExitCode,
-    sync::OnceLock,
-};
+use std::{env, fs, path::Path, process::ExitCode, sync::LazyLock};
 
 use softmax_host::{
-    Matrix, Softmax, cli,
+    Matrix, PTX, Softmax, cli,
     reference::{Wrong, judge},
 };
-use warpfold_lab::workspace::Workspace;
-use warpfold_tests::{device, root};
-use xtask::{
-    build_ptx::{self, Choice, Kernels, Request},
-    doctor::Machine,
-    suite,
-};
+use warpfold::Device;
 
 const BLOCKS: [u32; 4] = [32, 100, 256, 1000];
 
-/// Returns the kernel's PTX file, as `cargo xtask build-ptx --kernels` makes it; `WARPFOLD_SOFTMAX_PTX`
-/// names a file to use as it is, for a machine without a compiler.
-fn file() -> &'static Path {
-    static FILE: OnceLock<PathBuf> = OnceLock::new();
-    FILE.get_or_init(|| {
-        if let Some(path) = std::env::var_os("WARPFOLD_SOFTMAX_PTX") {
-            return path.into();
-        }
-        let workspace = Workspace::at(root()).unwrap();
-        let request = Request {
-            codegen: Choice::Llvm,
-            arch: None,
-            detect_arch: &suite::gpu_arch,
-            variants: &[],
-            kernels: Kernels::Suite,
-            machine: &Machine::this(&workspace),
-            verbose: false,
-        };
-        let kernels = root().join("examples/softmax/kernels");
-        build_ptx::outside::build(&workspace, &request, &kernels).unwrap_or_else(|e| panic!("{e:#}"))
-    })
-}
-
-fn ptx() -> String {
-    fs::read_to_string(file()).unwrap()
-}
+static DEVICE: LazyLock<Device> = LazyLock::new(|| {
+    let name = env::var("WARPFOLD_TEST_DEVICE").unwrap_or_else(|_| "sim".to_owned());
+    name.parse().and_then(Device::open).unwrap_or_else(|error| panic!("{error}"))
+});
 
 fn softmax(ptx: &str, input: &Matrix, block: u32, shift: usize) -> Result<Matrix, Wrong> {
-    let softmax = Softmax::load(device(), file(), ptx, block).unwrap();
+    let softmax = Softmax::load(&DEVICE, ptx, block).unwrap();
     let output = softmax.run(input, shift).unwrap_or_else(|error| panic!("{error:#}"));
     judge(input, &output, block).map(|_| output)
 }
 
 fn assert_right(input: &Matrix, block: u32, shift: usize) -> Matrix {
-    softmax(&ptx(), input, block, shift).unwrap_or_else(|wrong| {
+    softmax(PTX, input, block, shift).unwrap_or_else(|wrong| {
         let (rows, columns) = (input.rows().len(), input.columns());
         panic!("{rows} x {columns}, {block} threads, shifted by {shift}: {wrong}")
     })
@@ -83,7 +51,7 @@ fn every_alignment() {
 }
 
 #[test]
-fn values_out_of_the_ordinary() {
+fn special_values() {
     const COLUMNS: usize = 300;
     let (inf, nan) = (f32::INFINITY, f32::NAN);
     let rows: [(f32, &[f32]); 12] = [
@@ -120,7 +88,7 @@ fn values_out_of_the_ordinary() {
     }
 }
 
-/// A row whose largest element is the last of every thread: each step rescales the sum.
+/// Each thread's elements ascend, so that each step rescales its sum.
 #[test]
 fn ascending_rows() {
     let input = Matrix::new(20_000, (0..40_000).map(|i| (i % 20_000) as f32 * 1e-3).collect()).unwrap();
@@ -131,7 +99,7 @@ fn ascending_rows() {
 
 #[test]
 fn planted_faults_are_found() {
-    let ptx = ptx();
+    let ptx = PTX;
     let first = |from: &str, to: &str| {
         assert!(ptx.contains(from), "{from}");
         ptx.replacen(from, to, 1)
@@ -155,20 +123,20 @@ fn planted_faults_are_found() {
 }
 
 #[test]
-fn the_program_tells_right_from_wrong_and_from_neither() {
+fn exit_status_reports_right_wrong_and_failed_runs() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let broken = folder.join("softmax-broken.ptx");
-    fs::write(&broken, ptx().replace("0f3FB8AA3B", "0f3FB8AA00")).unwrap();
-    let run = |ptx: &Path, more: &[&str]| {
-        let fixed = ["softmax-host", "--device", "sim", "--columns", "70", "--ptx"];
-        let arguments = fixed.iter().map(Into::into).chain([ptx.into()]);
-        cli::main(arguments.chain(more.iter().map(Into::into)))
+    fs::write(&broken, PTX.replace("0f3FB8AA3B", "0f3FB8AA00")).unwrap();
+    let run = |more: &[&str]| {
+        let fixed = ["softmax-host", "--device", "sim", "--columns", "70"];
+        cli::main(fixed.iter().chain(more).map(Into::into))
     };
-    assert_eq!(run(file(), &[]), ExitCode::SUCCESS);
-    assert_eq!(run(file(), &["--json", "--block", "33"]), ExitCode::SUCCESS);
-    assert_eq!(run(&broken, &[]), ExitCode::FAILURE);
-    assert_eq!(run(&folder.join("none.ptx"), &[]), ExitCode::from(2));
-    assert_eq!(run(file(), &["--rows", "0"]), ExitCode::from(2));
-    assert_eq!(run(file(), &["--block", "1025"]), ExitCode::from(2));
-    assert_eq!(run(file(), &["--blocks", "32"]), ExitCode::from(2));
+    let run_file = |path: &Path| run(&["--ptx", path.to_str().unwrap()]);
+    assert_eq!(run(&[]), ExitCode::SUCCESS);
+    assert_eq!(run(&["--json", "--block", "33"]), ExitCode::SUCCESS);
+    assert_eq!(run_file(&broken), ExitCode::FAILURE);
+    assert_eq!(run_file(&folder.join("none.ptx")), ExitCode::from(2));
+    assert_eq!(run(&["--rows", "0"]), ExitCode::from(2));
+    assert_eq!(run(&["--block", "1025"]), ExitCode::from(2));
+    assert_eq!(run(&["--blocks", "32"]), ExitCode::from(2));
 }

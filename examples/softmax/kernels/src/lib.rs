@@ -1,14 +1,14 @@
 //! Softmax over the rows of a matrix: `output[r][c] = exp(input[r][c]) / Σ exp(input[r][k])`.
 //!
-//! One block per row, which it reads twice. The first pass finds the row's largest element and the sum
-//! of the exponentials relative to it together: the pair is a value of its own ([`ExpSum`]) with its own
-//! operation ([`Merge`]), and the block reduces it like any other. The second pass writes the output.
+//! A block computes a row, and reads it twice. The first pass finds the row's largest element and the
+//! sum of the exponentials relative to it. This pair is a value ([`ExpSum`]) with an operation
+//! ([`Merge`]), by which `block::all_reduce` combines the pairs of the threads. The second pass writes
+//! the output.
 //!
 //! # Accuracy
 //! An element that is d below the largest of its n columns has a relative error of at most 2⁻²¹ (s + 12
-//! + d + ln n), plus an absolute error of 2⁻¹⁴⁶, where s is the number of times that a thread proceeds
-//! to the next four elements. `ex2.approx.f32` is within 2 units in the last place; every other
-//! operation rounds once.
+//! + d + ln n), plus an absolute error of 2⁻¹⁴⁶. Here s is n / (4 · threads of a block), rounded up.
+//! `ex2.approx.f32` is within 2 units in the last place; every other operation rounds once.
 #![no_std]
 #![feature(abi_ptx, asm_experimental_arch)]
 
@@ -27,7 +27,7 @@ use warpfold_device::{
 const GROUP: u64 = 4;
 
 value! {
-    /// The exponentials of some elements, summed relative to the largest of them: `sum · exp(max)`.
+    /// A sum of exponentials, relative to the largest element. It stands for `sum · exp(max)`.
     pub struct ExpSum {
         /// The largest element, at least `f32::MIN`.
         pub max: f32,
@@ -55,8 +55,8 @@ pub struct Merge;
 
 impl Operation<ExpSum> for Merge {
     /// The value for no elements. It uses `f32::MIN` instead of −∞, so that the difference of two maxima
-    /// is a number: an element of −∞ then adds nothing, and a row of nothing else is 0 · ∞, NaN as
-    /// required.
+    /// is a number. So an element of −∞ adds nothing, and a row of −∞ alone becomes 0 · ∞, which is NaN
+    /// as required.
     const IDENTITY: ExpSum = ExpSum { max: f32::MIN, sum: 0.0 };
 
     #[inline(always)]
@@ -66,11 +66,11 @@ impl Operation<ExpSum> for Merge {
     }
 }
 
-/// Returns e to the power of `x`, by the hardware's power of two. NaN for NaN, exactly 1 for 0.
+/// Returns e^`x`, by the hardware's power of two; NaN for NaN, and exactly 1 for 0.
 #[inline(always)]
 fn exp(x: f32) -> f32 {
     let power;
-    // SAFETY: arithmetic on registers.
+    // SAFETY: the instruction computes on registers, and accesses no memory.
     unsafe {
         asm!(
             "ex2.approx.f32 {0}, {1};",
@@ -81,8 +81,8 @@ fn exp(x: f32) -> f32 {
     power
 }
 
-/// A row as the block's threads share it: 16-byte vectors at multiples of 16, and at most three single
-/// elements on either side of them.
+/// A row, divided among the block's threads: 16-byte vectors at multiples of 16, and at most three
+/// single elements before and after them.
 struct Row {
     input: *const f32,
     output: *mut f32,
@@ -90,19 +90,17 @@ struct Row {
     /// Elements before the first vector.
     head: u64,
     groups: u64,
-    /// Set if the vectors are at multiples of 16 in the output as well.
+    /// `true` if the vectors are at multiples of 16 in the output as well.
     wide_output: bool,
 }
 
 impl Row {
-    /// Returns the row of this block.
-    ///
     /// # Safety
-    /// As [`softmax_rows_f32`].
+    /// Same as [`softmax_rows_f32`].
     #[inline(always)]
     unsafe fn of_block(input: *const f32, columns: u64, output: *mut f32) -> Self {
         let start = (u64::from(block_idx_x()) * columns) as usize;
-        // SAFETY: the row is within both, by the caller's contract.
+        // SAFETY: both pointers have `columns` elements per block, so this block's row is within them.
         let (input, output) = unsafe { (input.add(start), output.add(start)) };
         let place = |address: usize| (address / size_of::<f32>()) as u64 % GROUP;
         let head = ((GROUP - place(input.addr())) % GROUP).min(columns);
@@ -133,10 +131,8 @@ impl Row {
         }
     }
 
-    /// Returns the sum of the exponentials of this thread's elements.
-    ///
     /// # Safety
-    /// As [`softmax_rows_f32`].
+    /// Same as [`softmax_rows_f32`].
     #[inline(always)]
     unsafe fn sum_exp(&self) -> ExpSum {
         let mut sum = Merge::IDENTITY;
@@ -144,15 +140,13 @@ impl Row {
         self.for_each_group(|column| unsafe {
             sum = sum.with(memory::load16::<f32, Cached>(self.input.add(column)));
         });
-        // SAFETY: likewise.
+        // SAFETY: columns are within the row, which is readable.
         self.for_each_single(|column| unsafe { sum = sum.with([*self.input.add(column)]) });
         sum
     }
 
-    /// Writes this thread's elements.
-    ///
     /// # Safety
-    /// As [`softmax_rows_f32`], with the sum of the whole row.
+    /// Same as [`softmax_rows_f32`], and `whole` is the sum of the whole row.
     #[inline(always)]
     unsafe fn write(&self, whole: ExpSum) {
         let factor = 1.0 / whole.sum;
@@ -169,33 +163,33 @@ impl Row {
                 (*to, *to.add(1), *to.add(2), *to.add(3)) = (a, b, c, d);
             }
         });
-        // SAFETY: likewise.
+        // SAFETY: columns are within the row, which is readable in `input` and writable in `output`.
         self.for_each_single(|column| unsafe {
             *self.output.add(column) = softmax(*self.input.add(column));
         });
     }
 }
 
-// One value per warp and one more.
+// The memory of `block::all_reduce`: one value per warp, and one for the block.
 shared_array! { fn scratch: softmax_rows_scratch = [u32; block::scratch_words::<ExpSum>()] }
 
 kernel! {
     /// Computes the softmax of each row.
     ///
-    /// One block per row, of any size up to 1024, whole warps or not. Block barriers: 1 with whole
-    /// warps, else 2. 264 bytes of shared memory. Reads each element twice, the second time mostly from
-    /// a cache, and writes it once, 16 bytes at a time if input and output have the same alignment
-    /// modulo 16.
+    /// There is one block per row, of up to 1024 threads, which need not be whole warps. Block barriers:
+    /// 1 with whole warps, else 2. 264 bytes of shared memory. Reads each element twice, the second time
+    /// mostly from a cache, and writes it once, 16 bytes at a time if input and output have the same
+    /// alignment modulo 16.
     ///
     /// A row with NaN or +∞, or with −∞ alone, is NaN throughout; −∞ beside numbers gives 0.
     ///
     /// # Safety
-    /// - One-dimensional blocks, and one of them for each row.
+    /// - Blocks are one-dimensional, and there is one for each row.
     /// - `input` is readable and `output` writable for `columns` elements per block, at multiples of 4
     ///   bytes, and they do not overlap.
     pub fn softmax_rows_f32(input: *const f32, columns: u64, output: *mut f32) {
-        // SAFETY: the caller's contract. All threads of the block call the reduction once, whatever
-        // their share of the row.
+        // SAFETY: the caller meets the conditions of this kernel, which are those of `Row`'s functions.
+        // All threads of the block call the reduction once, even without a share of the row.
         unsafe {
             let row = Row::of_block(input, columns, output);
             row.write(block::all_reduce(row.sum_exp(), Merge, scratch()));

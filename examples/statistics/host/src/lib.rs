@@ -1,22 +1,18 @@
-//! The host side of the operations of `statistics-kernels`, with a plain reference of each.
+//! The host side of the operations of `statistics-kernels`, each with a simple reference.
 
 use bytemuck::{Pod, Zeroable};
 use warpfold::{
     Device, Result,
-    custom::{Custom, Module, Reduction},
+    custom::{Module, Reduction},
 };
 
-/// A complex number of two floats.
 #[derive(Debug, Clone, Copy, PartialEq, Zeroable, Pod)]
 #[repr(C)]
 pub struct Complex {
-    /// The real part.
     pub re: f32,
-    /// The imaginary part.
     pub im: f32,
 }
 
-/// The sum of complex numbers.
 pub struct ComplexSum;
 
 impl Reduction for ComplexSum {
@@ -25,19 +21,17 @@ impl Reduction for ComplexSum {
     type Output = Complex;
 }
 
-/// Statistics of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Zeroable, Pod)]
 #[repr(C)]
 pub struct Statistics {
-    /// Number of elements.
     pub count: u64,
-    /// Mean; 0 for no elements.
+    /// Mean; 0 for an empty input.
     pub mean: f32,
-    /// Mean of the squared distances from the mean; NaN for no elements.
+    /// Mean of the squared distances from the mean; NaN for an empty input.
     pub variance: f32,
-    /// Minimum, or NaN if any element is NaN; +∞ for no elements.
+    /// Minimum, or NaN if any element is NaN; +∞ for an empty input.
     pub min: f32,
-    /// Maximum, or NaN if any element is NaN; −∞ for no elements.
+    /// Maximum, or NaN if any element is NaN; −∞ for an empty input.
     pub max: f32,
 }
 
@@ -50,15 +44,11 @@ impl Reduction for RunningStatistics {
     type Output = Statistics;
 }
 
-/// A point in space.
 #[derive(Debug, Clone, Copy, PartialEq, Zeroable, Pod)]
 #[repr(C)]
 pub struct Point {
-    /// First coordinate.
     pub x: f32,
-    /// Second coordinate.
     pub y: f32,
-    /// Third coordinate.
     pub z: f32,
 }
 
@@ -76,7 +66,7 @@ impl Reduction for BoundingBox {
 #[repr(C)]
 pub struct Digits([u32; 4]);
 
-/// The parity of the number of elements that have each bit.
+/// For each bit, the parity of the number of elements in which it is set.
 pub struct Parity;
 
 impl Reduction for Parity {
@@ -85,7 +75,7 @@ impl Reduction for Parity {
     type Output = Digits;
 }
 
-/// An operation with a reference.
+/// An operation with a reference implementation.
 pub trait Known: Reduction<Element: PartialEq, Output: PartialEq> {
     /// Returns the result, computed in the simplest way.
     fn reference(elements: &[Self::Element]) -> Self::Output;
@@ -95,20 +85,22 @@ pub trait Known: Reduction<Element: PartialEq, Output: PartialEq> {
         result == reference
     }
 
-    /// Returns elements that do not repeat.
+    /// Returns elements without a repeating pattern.
     fn sample(len: usize) -> Vec<Self::Element>;
 }
 
-/// Loads an operation from the PTX of `statistics-kernels`.
-///
-/// # Errors
-/// If the device does not accept the PTX, or if it has other operations.
-///
-/// # Safety
-/// As [`Module::load`].
-pub unsafe fn load<R: Reduction>(device: &Device, ptx: &str) -> Result<Custom<R>> {
-    // SAFETY: the caller's contract.
-    unsafe { Module::load(device, ptx.to_owned())? }.operation()
+/// Returns the PTX of `statistics-kernels` for a device.
+pub fn ptx(device: &Device) -> &'static str {
+    match device.info().capability {
+        (9.., _) => include_str!(env!("KERNELS_SM_90")),
+        _ => include_str!(env!("KERNELS_SM_80")),
+    }
+}
+
+/// Loads the operations of `statistics-kernels`.
+pub fn load(device: &Device) -> Result<Module> {
+    // SAFETY: a compiler has written the PTX of our kernels, which accept elements of any bit pattern.
+    unsafe { Module::load(device, ptx(device)) }
 }
 
 fn close(a: f32, b: f32, scale: f32) -> bool {
@@ -163,7 +155,7 @@ impl Known for RunningStatistics {
             && close(result.variance, *variance, scale)
     }
 
-    /// Far from 0, so that a difference of large sums would be detected.
+    /// Returns numbers far from 0: for these, a difference of large sums would be inaccurate.
     fn sample(len: usize) -> Vec<f32> {
         numbers(len, 3).map(|x| x + 100.0).collect()
     }
@@ -221,7 +213,7 @@ macro_rules! records {
 
             fn sample(len: usize) -> Vec<Self> {
                 let mut numbers = numbers(len * $len, 7).map(|x| u64::from(x.to_bits()));
-                // Mixed once more, so that small words differ, too.
+                // The numbers are mixed once more, so that words of few bits differ too.
                 let mut word = || term(numbers.next().unwrap_or(0), 0) as $ty;
                 (0..len).map(|_| Self(std::array::from_fn(|_| word()))).collect()
             }
@@ -242,7 +234,7 @@ records! {
     "checksum_64": Record64 of 8 u64 => u64, u64::from;
 }
 
-/// Returns a word's term of a checksum, which depends on its place.
+/// Returns a word's term of a checksum, which depends on the word's position.
 fn term(word: u64, place: u64) -> u64 {
     let mixed = (word ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93)

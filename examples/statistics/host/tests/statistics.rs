@@ -1,7 +1,7 @@
-//! User-defined operations: the example crate outside the workspace, built with the suite's flags and
-//! checks, its operations loaded by the library and run on the device under test.
+//! Every operation with every way of launching it, on the device that `WARPFOLD_TEST_DEVICE` names, by
+//! default the simulator.
 
-use std::{env, fs, sync::OnceLock};
+use std::{env, process::Command, sync::OnceLock};
 
 use statistics_host::{
     BoundingBox, Complex, ComplexSum, Known, Parity, Point, Record1, Record2, Record3, Record16,
@@ -13,41 +13,15 @@ use warpfold::{
     internal::{Blocks, Choice, KernelKind, PtxSource, Tuning, reducer as reducer_with},
     op,
 };
-use warpfold_lab::workspace::Workspace;
-use warpfold_tests::root;
-use xtask::{
-    build_ptx::{self, Request},
-    doctor::Machine,
-    suite,
-};
 
-/// Returns the PTX, as `cargo xtask build-ptx --kernels` makes it; `WARPFOLD_STATISTICS_PTX` names a
-/// file to use as it is, for a machine without a compiler.
 fn ptx() -> &'static str {
-    static PTX: OnceLock<String> = OnceLock::new();
-    PTX.get_or_init(|| {
-        let path = env::var_os("WARPFOLD_STATISTICS_PTX").map_or_else(built, Into::into);
-        let text = fs::read_to_string(path).unwrap();
-        // Drop line information and comments, which are most of the text.
-        let code =
-            |line: &&str| !line.trim_start().starts_with(".loc") && !line.trim_start().starts_with("//");
-        text.lines().filter(code).flat_map(|line| [line, "\n"]).collect()
-    })
+    statistics_host::ptx(device())
 }
 
-fn built() -> std::path::PathBuf {
-    let workspace = Workspace::at(root()).unwrap();
-    let request = Request {
-        codegen: build_ptx::Choice::Llvm,
-        arch: None,
-        detect_arch: &suite::gpu_arch,
-        variants: &[],
-        kernels: build_ptx::Kernels::Suite,
-        machine: &Machine::this(&workspace),
-        verbose: false,
-    };
-    let kernels = root().join("examples/statistics/kernels");
-    build_ptx::outside::build(&workspace, &request, &kernels).unwrap_or_else(|e| panic!("{e:#}"))
+fn load_changed<R: Reduction>(ptx: String) -> warpfold::Result<Custom<R>> {
+    // SAFETY: a compiler has written the PTX, except for a test's change. Tests launch no kernel whose
+    // parameters or memory accesses are changed.
+    unsafe { Module::load(device(), ptx)? }.operation()
 }
 
 fn device() -> &'static Device {
@@ -72,8 +46,7 @@ fn reducer_of(kernel: KernelKind, block: u32, blocks: u32) -> Reducer {
 
 fn module() -> &'static Module {
     static MODULE: OnceLock<Module> = OnceLock::new();
-    // SAFETY: the PTX is that of the example's kernels.
-    MODULE.get_or_init(|| unsafe { Module::load(device(), ptx()) }.unwrap())
+    MODULE.get_or_init(|| load(device()).unwrap())
 }
 
 fn operation<R: Reduction>() -> Custom<R> {
@@ -86,8 +59,8 @@ fn assert_close<R: Known>(result: &R::Output, elements: &[R::Element], what: &st
     assert!(R::is_close(result, &reference), "{name} of {n}, {what}: {result:?}, not {reference:?}");
 }
 
-/// Calls a generic function for every operation: elements of 1, 2, 4, 8 and 16 bytes, and of 3, 12 and
-/// 64, which are loaded one by one.
+/// Calls a generic function for every operation. Elements of 1, 2, 4, 8 and 16 bytes are loaded as
+/// vectors, those of 3, 12 and 64 bytes one by one.
 macro_rules! for_every_operation {
     ($function:ident) => {
         $function::<ComplexSum>();
@@ -104,7 +77,7 @@ macro_rules! for_every_operation {
 
 /// Every length and offset relative to 16 bytes, and enough elements for several tiles and blocks.
 #[test]
-fn every_length_and_beginning() {
+fn buffers_of_every_length_and_offset() {
     fn check<R: Known>() {
         let (operation, elements) = (operation::<R>(), R::sample(4_000));
         let buffer = device().upload(&elements).unwrap();
@@ -123,7 +96,7 @@ fn every_length_and_beginning() {
 
 /// Elements in chunks, and an empty input, whose result the kernels define.
 #[test]
-fn in_pieces() {
+fn running_reductions_over_chunks() {
     fn check<R: Known>() {
         let (operation, elements) = (operation::<R>(), R::sample(3_000));
         let (stream, buffer) = (device().stream().unwrap(), device().upload(&elements).unwrap());
@@ -137,7 +110,7 @@ fn in_pieces() {
     for_every_operation!(check);
 }
 
-/// Whole tiles of the bulk kernel and a remainder; element types without it use the grid kernel.
+/// Whole tiles of the bulk kernel and a remainder; some element types have only the grid kernel.
 #[test]
 fn the_bulk_kernel() {
     fn check<R: Known>() {
@@ -150,7 +123,7 @@ fn the_bulk_kernel() {
     for_every_operation!(check);
 }
 
-/// Rows that are reduced by lanes, a warp, a block and several, at any alignment.
+/// Rows that are reduced by some lanes, a warp, a block or several blocks, at any alignment.
 #[test]
 fn every_kind_of_rows() {
     fn check<R: Known>() {
@@ -177,8 +150,8 @@ fn signed(strides: &[usize]) -> Vec<isize> {
     strides.iter().map(|stride| stride.cast_signed()).collect()
 }
 
-/// Rows that are not adjacent, columns of them, every second element, and two axes of three, in an order
-/// that differs from that in memory.
+/// Non-adjacent rows, their columns, every second element, and two of three axes in an order that
+/// differs from that in memory.
 #[test]
 fn views() {
     fn check<R: Known>() {
@@ -216,7 +189,7 @@ fn views() {
     for_every_operation!(check);
 }
 
-/// Columns that are reduced by a thread, a part of a block, a block, and several.
+/// Columns that are reduced by a thread, a part of a block, a block, or several blocks.
 #[test]
 fn every_kind_of_axis() {
     fn check<R: Known>() {
@@ -308,7 +281,7 @@ fn by_key() {
 }
 
 #[test]
-fn every_way_to_launch() {
+fn every_launch_method() {
     fn check<R: Known>() {
         let (operation, elements) = (operation::<R>(), R::sample(600));
         let buffer = device().upload(&elements).unwrap();
@@ -337,7 +310,7 @@ fn every_way_to_launch() {
 
         for n in [0_u32, 1, 333, 600, 601] {
             let number = device().upload(&[n]).unwrap();
-            // SAFETY: the address is that of an element of a buffer, the owner; its value never changes.
+            // SAFETY: the address is that of an element of `number`, which is kept alive and constant.
             let count = unsafe { Count::from_raw_u32(device(), number.as_device_ptr(), number.clone()) }
                 .unwrap();
             let counted = on.reduce(&operation, buffer.counted(&count)).unwrap().wait();
@@ -374,7 +347,7 @@ fn every_way_to_launch() {
 }
 
 #[test]
-fn together_with_others() {
+fn operations_in_one_tuple() {
     let (operation, other) = (operation::<RunningStatistics>(), operation::<RunningStatistics>());
     let elements = RunningStatistics::sample(600);
     let buffer = device().upload(&elements).unwrap();
@@ -391,7 +364,7 @@ fn together_with_others() {
         };
         let log = warpfold_sim_driver::record_calls();
         assert(reducer().reduce(ops, &part).unwrap(), "together");
-        // An operation is launched once; loaded twice it is launched twice.
+        // `operation` occurs twice and is launched once; `other` was loaded separately, and is launched.
         let launches = log.count("cuLaunchKernel");
         assert!(!device().info().simulated || launches == if n > 0 { 4 } else { 2 }, "{launches}");
         assert(reducer().on(&stream).reduce(ops, &part).unwrap().wait().unwrap(), "on a stream");
@@ -399,21 +372,20 @@ fn together_with_others() {
         let recorded = recorder.reduce(ops, &part).unwrap();
         assert(recorder.finish().unwrap().run().unwrap().get(&recorded), "recorded");
         let number = device().upload(&[n as u64]).unwrap();
-        // SAFETY: the address is that of an element of a buffer, the owner; its value never changes.
+        // SAFETY: the address is that of an element of `number`, which is kept alive and constant.
         let count = unsafe { Count::from_raw_u64(device(), number.as_device_ptr(), number.clone()) };
         let counted = reducer().on(&stream).reduce(ops, buffer.counted(count.as_ref().unwrap()));
         assert(counted.unwrap().wait().unwrap(), "counted");
     }
 }
 
-/// Pending launches keep the kernels loaded until they have completed, and a recording for its lifetime.
+/// Kernels stay loaded while launches of them are pending, and as long as a recording contains them.
 #[test]
-fn kernels_are_there_as_long_as_they_run() {
+fn kernels_stay_loaded_while_in_use() {
     let elements = ComplexSum::sample(1_000);
     let buffer = device().upload(&elements).unwrap();
     let assert = |result| assert_close::<ComplexSum>(&result, &elements, "its operation is gone");
-    // SAFETY: the PTX is that of the example's kernels.
-    let loaded = || unsafe { load::<ComplexSum>(device(), ptx()) }.unwrap();
+    let loaded = || load(device()).unwrap().operation::<ComplexSum>().unwrap();
     let stream = device().stream().unwrap();
     assert(reducer().on(&stream).reduce(&loaded(), &buffer).unwrap().wait().unwrap());
     let mut output = device().output().unwrap();
@@ -426,11 +398,10 @@ fn kernels_are_there_as_long_as_they_run() {
 }
 
 #[test]
-fn kernels_that_take_no_large_blocks_have_smaller_ones() {
+fn launches_respect_the_kernels_block_limit() {
     let bound = ptx().replace("\n{\n", "\n.maxntid 128, 1, 1\n{\n");
     assert!(bound.matches(".maxntid").count() >= 9 * 19);
-    // SAFETY: the PTX is that of the example's kernels, but for a bound of their blocks.
-    let operation = unsafe { load::<BoundingBox>(device(), &bound) }.unwrap();
+    let operation = load_changed::<BoundingBox>(bound).unwrap();
     let elements = BoundingBox::sample(9_000);
     let buffer = device().upload(&elements).unwrap();
     let result = reducer().reduce(&operation, &buffer).unwrap();
@@ -475,7 +446,7 @@ stranger! { SmallerResult = "running_statistics": f32 => [f64; 2] }
 stranger! { NotThere = "complex_product": Complex => Complex }
 
 #[test]
-fn what_is_not_what_the_program_takes_it_for_is_refused_when_it_is_loaded() {
+fn loading_rejects_mismatched_operations() {
     #[track_caller]
     fn refused<R: Reduction>(words: &[&str]) {
         let error = module().operation::<R>().unwrap_err().to_string();
@@ -485,26 +456,24 @@ fn what_is_not_what_the_program_takes_it_for_is_refused_when_it_is_loaded() {
         }
     }
     refused::<LargerElement>(&[
-        "operation `complex_sum`: its kernels have elements of 8 bytes at multiples of 4, and [f64; 2] \
+        "operation `complex_sum`: its kernels have elements of 8 bytes at multiples of 4, but [f64; 2] \
          has 16 at multiples of 8; make both the same #[repr(C)] type",
     ]);
     refused::<OtherAlignment>(&[
-        "elements of 8 bytes at multiples of 4, and f64 has 8 at multiples of 8",
+        "elements of 8 bytes at multiples of 4, but f64 has 8 at multiples of 8",
     ]);
-    refused::<SmallerResult>(&["results of 24 bytes at multiples of 8, and [f64; 2] has 16"]);
+    refused::<SmallerResult>(&["results of 24 bytes at multiples of 8, but [f64; 2] has 16"]);
     refused::<NotThere>(&[
         "the program's PTX: it declares no entry `reducer_describe_complex_product_grid`",
     ]);
 
     let refused = |from: &str, to: &str| {
         assert!(ptx().contains(from), "{from}");
-        // SAFETY: only the kernel that describes the others is launched.
-        let error =
-            unsafe { load::<ComplexSum>(device(), &ptx().replace(from, to)) }.map(drop).unwrap_err();
+        let error = load_changed::<ComplexSum>(ptx().replace(from, to)).map(drop).unwrap_err();
         assert_eq!(error.to_string().lines().count(), 1, "{error}");
         error
     };
-    // PTX for GPUs without bulk copies has the grid kernel alone.
+    // PTX for GPUs without bulk copies has no bulk kernel.
     let has_bulk = !ptx().contains(".target sm_8");
     for kernel in ["grid", "bulk"].into_iter().take(1 + usize::from(has_bulk)) {
         let error = refused(&format!("reducer_complex_sum_{kernel}("), "another(");
@@ -529,7 +498,7 @@ fn what_is_not_what_the_program_takes_it_for_is_refused_when_it_is_loaded() {
 }
 
 #[test]
-fn an_operation_of_another_device_is_refused() {
+fn operations_of_another_device_are_rejected() {
     // Another context is another device; the simulator is available beside a GPU.
     let driver = warpfold_sim_driver::driver();
     driver.init().unwrap();
@@ -537,16 +506,15 @@ fn an_operation_of_another_device_is_refused() {
     driver.ctx_pop_current().unwrap();
     // SAFETY: the context is never destroyed.
     let other = unsafe { warpfold::internal::device(driver, context.raw().cast()) }.unwrap();
-    // SAFETY: the PTX is that of the example's kernels.
-    let operation = unsafe { load::<ComplexSum>(&other, ptx()) }.unwrap();
+    let operation = load(&other).unwrap().operation::<ComplexSum>().unwrap();
     let buffer: Buffer<Complex> = device().upload(&ComplexSum::sample(3)).unwrap();
     let error = reducer().reduce(&operation, &buffer).unwrap_err();
-    assert!(error.to_string().starts_with("the operation belongs to"), "{error}");
+    assert!(error.to_string().starts_with("expected the operation on "), "{error}");
 }
 
-/// The laws hold for the operations here, except for the rounding of sums.
+/// The laws of [`Reduction`] hold for the operations here, except for the rounding of sums.
 #[test]
-fn what_an_operation_must_keep_to_is_tried_on_samples() {
+fn check_tests_the_laws_on_samples() {
     fn check<R: Known>() {
         operation::<R>().check(&R::sample(6), R::is_close).unwrap_or_else(|error| panic!("{error}"));
     }
@@ -563,10 +531,10 @@ fn what_an_operation_must_keep_to_is_tried_on_samples() {
     let error = failed(&[1e8, 1.0, -1e8], &mut { same });
     assert!(error.contains("combine must be associative"), "{error}");
     assert!(error.contains("samples 1, 0 and 2 (Complex { re: 1.0, im: 0.0 }, "), "{error}");
-    // Three tenths have the same sum from both sides, thousands do not.
+    // The sum of three samples of 0.1 has the same bits in both orders; a sum of thousands does not.
     let error = failed(&[0.1], &mut { same });
     assert!(error.contains("one block makes"), "{error}");
-    // The checks of launches follow the laws, which are four comparisons per pair.
+    // Launches are checked after the laws, which take four comparisons per pair of samples.
     for (first, part) in [(4 * 4, "several make"), (4 * 4 + 2, "as a segment"), (4 * 4 + 6, "as row 0")]
     {
         let mut before = first;
@@ -580,13 +548,13 @@ fn what_an_operation_must_keep_to_is_tried_on_samples() {
     assert!(error.contains("sample 0") && error.contains("IDENTITY"), "{error}");
     for wrong in [0, 65] {
         let error = failed(&vec![1.0; wrong], &mut { same });
-        assert!(error.ends_with(&format!("{wrong} samples; give 1 to 64")), "{error}");
+        assert!(error.ends_with(&format!("{wrong} samples are given; give 1 to 64")), "{error}");
     }
 }
 
-/// Elements that are loaded one by one are at multiples of their alignment.
+/// Elements that are loaded one by one must be at multiples of their alignment.
 #[test]
-fn memory_of_others_is_taken_at_multiples_of_what_elements_lie_at() {
+fn foreign_memory_must_be_aligned_for_elements() {
     let points = device().upload(&BoundingBox::sample(3)).unwrap();
     let at = |bytes| {
         // SAFETY: the first two points are located after each of these offsets.
@@ -598,10 +566,22 @@ fn memory_of_others_is_taken_at_multiples_of_what_elements_lie_at() {
     assert!(at(4).is_ok() && at(12).is_ok());
     let error = at(2).unwrap_err().to_string();
     assert!(error.ends_with("elements of 12 bytes are at multiples of 4"), "{error}");
-    // SAFETY: as above.
+    // SAFETY: the 8 bytes at this offset are within the first point.
     let complex = unsafe {
         Buffer::<Complex>::from_raw_parts(device(), points.as_device_ptr() + 4, 1, points.clone())
     };
     let error = complex.unwrap_err().to_string();
     assert!(error.ends_with("elements of 8 bytes are at multiples of 8"), "{error}");
+}
+
+#[test]
+fn the_program_prints_the_results() {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_statistics-host"));
+    let output = program.arg("1000").env("WARPFOLD_LIBCUDA", "/nowhere/libcuda.so.1").output().unwrap();
+    let expected = "1000 elements on PTX simulator\n\
+        complex_sum: Complex { re: 972.4852, im: 1.5347843 }\n\
+        running_statistics: Statistics { count: 1000, mean: 99.999466, variance: 0.32270962, \
+        min: 99.002495, max: 100.999985 }\n\
+        bounding_box: [-0.99787116, -0.99641323, -0.9998715, 0.9988086, 0.99479115, 0.99932647]\n";
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
 }

@@ -1,4 +1,4 @@
-//! Checksums of records, for every record size that has its own way of loading.
+//! Checksums of records, for every record size that is loaded in a different way.
 
 use warpfold_device::{reducer, reduction::Reduction};
 
@@ -19,7 +19,7 @@ macro_rules! numbers {
 
 numbers!(u8 u16 u64);
 
-/// Returns a word's term, which depends on its place, so that exchanged words are detected.
+/// Returns a word's term, which depends on the word's position, so that exchanged words are detected.
 #[inline(always)]
 fn term<N: Number>(number: N, place: u64) -> u64 {
     let mixed =

@@ -1,7 +1,7 @@
 //! Reductions that `warpfold` does not have, with structs as elements and results.
 //!
-//! Each is a type with a [`Reduction`], and a line of `reducer!`, which generates the kernels that
-//! `warpfold::Reducer` launches.
+//! Each is a type that implements [`Reduction`], and a line of `reducer!`, which generates the kernels
+//! that `warpfold::Reducer` launches.
 #![no_std]
 #![feature(abi_ptx, asm_experimental_arch, macro_metavar_expr_concat)]
 
@@ -18,14 +18,11 @@ value! {
     /// A complex number: element, partial result and output of its sum.
     #[repr(C)]
     pub struct Complex {
-        /// The real part.
         pub re: f32,
-        /// The imaginary part.
         pub im: f32,
     }
 }
 
-/// The sum of complex numbers.
 pub struct ComplexSum;
 
 impl Reduction for ComplexSum {
@@ -52,17 +49,16 @@ impl Reduction for ComplexSum {
 }
 
 value! {
-    /// The partial result of some numbers: six words of the nine that are allowed.
+    /// A partial result of six 32-bit words; the maximum is nine.
     pub struct Moments {
-        /// Number of elements.
         pub count: u64,
-        /// Mean; 0 for no elements.
+        /// Mean; 0 for an empty input.
         pub mean: f32,
         /// Sum of the squared distances from the mean.
         pub squares: f32,
-        /// Minimum; +∞ for no elements.
+        /// Minimum; +∞ for an empty input.
         pub min: f32,
-        /// Maximum; −∞ for no elements.
+        /// Maximum; −∞ for an empty input.
         pub max: f32,
     }
 }
@@ -71,15 +67,14 @@ value! {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Statistics {
-    /// Number of elements.
     pub count: u64,
-    /// Mean; 0 for no elements.
+    /// Mean; 0 for an empty input.
     pub mean: f32,
-    /// Mean of the squared distances from the mean; NaN for no elements.
+    /// Mean of the squared distances from the mean; NaN for an empty input.
     pub variance: f32,
-    /// Minimum, or NaN if any element is NaN; +∞ for no elements.
+    /// Minimum, or NaN if any element is NaN; +∞ for an empty input.
     pub min: f32,
-    /// Maximum, or NaN if any element is NaN; −∞ for no elements.
+    /// Maximum, or NaN if any element is NaN; −∞ for an empty input.
     pub max: f32,
 }
 
@@ -103,7 +98,7 @@ impl Reduction for RunningStatistics {
     #[inline(always)]
     fn combine(a: Moments, b: Moments) -> Moments {
         let count = a.count + b.count;
-        // Avoids a division by zero for no elements.
+        // Avoids a division by zero if both are empty.
         let share = b.count as f32 / Ord::max(count, 1) as f32;
         let distance = b.mean - a.mean;
         Moments {
@@ -121,15 +116,12 @@ impl Reduction for RunningStatistics {
     }
 }
 
-/// A point in space: 12 bytes, so that 16 bytes never hold whole points only.
+/// A point in space: 12 bytes, so 16 bytes never consist of whole points.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Point {
-    /// First coordinate.
     pub x: f32,
-    /// Second coordinate.
     pub y: f32,
-    /// Third coordinate.
     pub z: f32,
 }
 
@@ -137,9 +129,7 @@ value! {
     /// The smallest box around some points; from +∞ to −∞ for no points.
     #[repr(C)]
     pub struct Bounds {
-        /// The lowest corner.
         pub low: (f32, f32, f32),
-        /// The highest corner.
         pub high: (f32, f32, f32),
     }
 }
@@ -182,16 +172,16 @@ value! {
     pub struct Digits {
         /// The lowest 32 bits.
         pub a: u32,
-        /// The next 32 bits.
+        /// Bits 32 to 63.
         pub b: u32,
-        /// The 32 bits after those.
+        /// Bits 64 to 95.
         pub c: u32,
         /// The highest 32 bits.
         pub d: u32,
     }
 }
 
-/// The parity of the number of elements that have each bit.
+/// For each bit, the parity of the number of elements in which it is set.
 pub struct Parity;
 
 impl Reduction for Parity {
