@@ -1,6 +1,6 @@
-// grid_stride, and then one atomic per block on the result.
-// Removes the second launch: the blocks' values meet in memory, few enough not to contend.
-// The host sets output[0] to the identity before.
+// grid_stride, then one atomic per block on the result.
+// Removes the second launch: by one atomic per block, with little contention.
+// The host sets output[0] to the identity before the launch.
 // Source: D.
 // Rung: kernels/src/reduce/atomic_blocks.rs. Section: docs/ladder.md#atomic_blocks.
 #include "common.cuh"

@@ -1,6 +1,6 @@
 // Grid-stride loads into a register, then one atomic per thread on the result.
 // Removes the tree and every barrier, and shows contention: all threads of the grid update one address.
-// The host sets output[0] to the identity before.
+// The host sets output[0] to the identity before the launch.
 // Source: E.
 // Rung: kernels/src/reduce/atomic_per_thread.rs. Section: docs/ladder.md#atomic_per_thread.
 #include "common.cuh"

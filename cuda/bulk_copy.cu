@@ -1,7 +1,7 @@
-// Bulk asynchronous copies bring whole tiles into shared memory while earlier ones are combined.
-// Removes loads from the threads: one instruction of one thread fetches 8 KiB, no registers are held
-// while it is under way, and an mbarrier says when it has landed. What lies before the first 16-byte
-// boundary and after the last whole tile is loaded plainly.
+// Bulk asynchronous copies load whole tiles into shared memory while earlier ones are combined.
+// Removes loads from the threads: one instruction of one thread copies 8 KiB, a copy in flight occupies
+// no registers, and an mbarrier signals its completion. Elements before the first 16-byte boundary and
+// after the last whole tile are loaded from global memory.
 // Source: the suite's own. Static shared memory: 4 stages of 8 KiB, 4 barriers, 32 values.
 // Rung: kernels/src/reduce/bulk_copy.rs. Section: docs/hopper.md#bulk_copy.
 // needs sm_90
@@ -24,12 +24,12 @@ __device__ __forceinline__ void barrier_init(u64* barrier) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
 }
 
-// Makes initialised barriers known to the copy engine.
+// Makes initialised barriers visible to the async proxy, which executes bulk copies.
 __device__ __forceinline__ void fence_barriers() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// Announces a tile's bytes on the barrier and starts the copy.
+// Arrives at the barrier, which then expects the bytes of a tile, and starts the copy.
 __device__ __forceinline__ void copy_tile(void* to, const void* from, u64* barrier) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
                  "r"(TILE_BYTES)
@@ -64,7 +64,7 @@ __device__ __forceinline__ void fold(T (&sums)[LANES<T>], const uint4& vector) {
     }
 }
 
-// Whole tiles from a 16-byte boundary on, strided over the blocks.
+// Folds the tiles that start at `body`, a 16-byte boundary, in a grid-stride loop of the blocks.
 template <typename T, typename Op>
 __device__ __forceinline__ void fold_tiles(T (&sums)[LANES<T>], const T* body, u64 tiles) {
     __shared__ alignas(128) uint4 stages[STAGES][TILE_BYTES / VECTOR_BYTES];
@@ -83,7 +83,8 @@ __device__ __forceinline__ void fold_tiles(T (&sums)[LANES<T>], const T* body, u
     u32 stage = 0;
     u32 parity = 0;
     for (u64 tile = blockIdx.x; tile < tiles; tile += step) {
-        // Everybody has read the tile before this one (and seen the barriers): its stage is free.
+        // After the barrier, all threads have read the previous tile, so its stage is free, and the
+        // initialised mbarriers are visible to them.
         __syncthreads();
         const u64 ahead = tile + (STAGES - 1) * step;
         if (tid == 0 && ahead < tiles) {

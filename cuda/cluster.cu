@@ -1,7 +1,7 @@
-// Eight blocks form a cluster: each reduces its share, and the results meet in the shared memory of the
-// cluster's first block, which the others write directly.
-// Removes the way through global memory between neighbouring blocks: an eighth of the values is left
-// for the next launch. The grid must be a multiple of eight blocks.
+// Clusters of eight blocks: each block reduces its share and stores the result in the shared memory of
+// the cluster's first block, which combines the eight results.
+// Removes the global memory traffic between neighbouring blocks: an eighth of the values is left for the
+// next launch. The grid must be a multiple of eight blocks.
 // Source: the suite's own.
 // Rung: kernels/src/reduce/cluster.rs. Section: docs/hopper.md#cluster.
 // needs sm_90
@@ -9,7 +9,7 @@
 
 constexpr u32 CLUSTER = 8;
 
-// Stores to the same variable in another block of the cluster.
+// Stores to the shared variable that `mine` points to, in the block of another rank of the cluster.
 template <typename T>
 __device__ __forceinline__ void store_remote(T* mine, u32 rank, T value) {
     u32 address;
@@ -30,7 +30,8 @@ __device__ __forceinline__ void store_remote(T* mine, u32 rank, T value) {
 template <typename T, typename Op>
 __device__ void cluster(const T* __restrict__ input, u64 n, T* __restrict__ output) {
     __shared__ T of_blocks[CLUSTER];
-    // A block's shared memory may be written from outside once the block has begun.
+    // The remote stores wait for this arrival, because a block's shared memory may be written by others
+    // only once the block has started.
     __cluster_barrier_arrive_relaxed();
     T value = Op::identity;
     for (u64 i = global_index(); i < n; i += global_size()) {

@@ -1,5 +1,5 @@
-// What every twin needs: the operations, their identities, and the macros that declare the entries
-// `<id>_<op>_<dtype>`. The algorithms are in the .cu files, one each.
+// Shared by all twins: the operations, their identities, and the macros that declare the kernels
+// `<id>_<op>_<dtype>`. Each .cu file has one algorithm.
 #pragma once
 
 #include <limits>
@@ -13,8 +13,8 @@ constexpr u32 WARP = 32;
 constexpr u32 FULL_WARP = 0xffffffffu;
 constexpr u32 MAX_BLOCK = 1024;
 
-// Integer arithmetic wraps around: signed overflow is undefined, unsigned is not. Floats are left to
-// nvcc's defaults: nothing is reordered, and a product that meets a sum becomes one fused operation.
+// Integers wrap around: they are added as unsigned integers, because signed overflow is undefined.
+// Floats follow nvcc's defaults: no reassociation, but a product and a sum may be fused.
 template <typename T>
 __device__ __forceinline__ T add(T a, T b) {
     if constexpr (std::is_integral_v<T>) {
@@ -37,13 +37,13 @@ __device__ __forceinline__ T multiply(T a, T b) {
 
 constexpr double NOT_A_NUMBER = std::numeric_limits<double>::quiet_NaN();
 
-// Whether either is NaN: one comparison in the machine's code.
+// Returns true if either number is NaN. Compiles to one instruction.
 __device__ __forceinline__ bool unordered(double a, double b) {
     return a != a || b != b;
 }
 
-// NaN wins wherever it stands and -0 < +0, where fminf and fmaxf would drop the NaN. There is an
-// instruction for float; double has none, so the NaN is selected.
+// The minimum and the maximum are NaN if either element is NaN, unlike those of fminf and fmaxf, and
+// -0 < +0. An instruction does this for float; for double, a select adds the NaN.
 template <typename T>
 __device__ __forceinline__ T least(T a, T b) {
     if constexpr (std::is_same_v<T, float>) {
@@ -79,7 +79,7 @@ template <typename T>
 constexpr T SMALLEST =
     std::is_integral_v<T> ? std::numeric_limits<T>::min() : -std::numeric_limits<T>::infinity();
 
-// `update` repeats `change` until nobody was faster: for what has no atomic instruction.
+// Applies `change` to *address by a loop of atomicCAS, for operations without an atomic instruction.
 template <typename T, typename Change>
 __device__ __forceinline__ void update(T* address, Change change) {
     using Bits = std::conditional_t<sizeof(T) == 8, u64, u32>;
@@ -98,8 +98,8 @@ __device__ __forceinline__ void update(T* address, Change change) {
     }
 }
 
-// An operation: what an element contributes when it is loaded (`map`), how two contributions are
-// combined, and how one is combined into memory that other threads update at the same time.
+// An operation: `map` transforms a loaded element, `combine` combines two mapped values, and
+// `combine_atomically` combines a value into memory that other threads update at the same time.
 template <typename T>
 struct Sum {
     static constexpr T identity = T(0);
@@ -147,14 +147,14 @@ struct Max {
     }
 };
 
-// The launch's dynamic shared memory: one element per thread.
+// Returns the launch's dynamic shared memory: one element per thread.
 template <typename T>
 __device__ __forceinline__ T* dynamic_shared() {
     extern __shared__ __align__(16) unsigned char bytes[];
     return reinterpret_cast<T*>(bytes);
 }
 
-// Index of this thread in the grid, and the number of threads.
+// The index of this thread in the grid, and the number of threads in the grid.
 __device__ __forceinline__ u64 global_index() {
     return static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
@@ -162,8 +162,8 @@ __device__ __forceinline__ u64 global_size() {
     return static_cast<u64>(gridDim.x) * blockDim.x;
 }
 
-// Counts up and wraps to zero behind `limit`. What this thread wrote before is seen by whoever counts
-// later, and the reverse. Returns the count before.
+// Increments a counter, which wraps to zero after `limit`, and returns its old value. The increment is
+// acquire-release: it makes this thread's earlier writes visible to threads that increment later.
 __device__ __forceinline__ u32 count_in(u32* counter, u32 limit) {
     u32 before;
     asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
@@ -173,7 +173,7 @@ __device__ __forceinline__ u32 count_in(u32* counter, u32 limit) {
     return before;
 }
 
-// Entries of a device function template `id<T, Op>` for one, or for all, operations and types.
+// Kernels that call a device function template `id<T, Op>`: for one operation and type, or for all.
 #define ENTRY(id, op, Op, dtype, T, ATTRIBUTES)                                           \
     extern "C" __global__ void ATTRIBUTES __launch_bounds__(MAX_BLOCK)                    \
         id##_##op##_##dtype(const T* __restrict__ input, u64 n, T* __restrict__ output) { \

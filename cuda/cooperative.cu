@@ -1,7 +1,7 @@
 // Blocks publish their values and wait for each other at a barrier of the whole grid; block 0 reduces.
 // Removes the second launch. Needs a cooperative launch: all blocks must be resident at once.
-// The barrier counts arrivals with an increment that wraps: it shows zero exactly when all have come,
-// and is ready for the next launch (it must be zero before the first).
+// The barrier counts arrivals with an increment that wraps: the counter is zero when all blocks have
+// arrived, as it must be before the next launch. It must be zero before the first launch.
 // Source: NVIDIA's samples (reductionMultiBlockCG), with the barrier written out.
 // Rung: kernels/src/reduce/cooperative.rs. Section: docs/ladder.md#cooperative.
 #include "common.cuh"
@@ -27,7 +27,8 @@ __device__ __forceinline__ u32 load_acquire(const u32* address) {
     return value;
 }
 
-// Once per launch: a second use could miss the zero while others already count again.
+// May be called once per launch: with a second call, a block could miss the zero that ends the first
+// one, because other blocks have incremented the counter again.
 __device__ __forceinline__ void sync_grid(u32* counter) {
     __syncthreads();
     if (threadIdx.x == 0) {

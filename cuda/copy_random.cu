@@ -1,6 +1,6 @@
-// Thread i copies element index[i]: of a random permutation, the worst case.
-// Shows reads without any pattern: every lane's element is in another sector, and no cache helps once
-// the input is larger than it. The index itself is read and the output written coalesced.
+// Thread i copies element index[i], where index is a random permutation, the worst case.
+// Shows reads without a pattern: each lane reads a different sector, and a cache does not help if the
+// input is larger. The indices are read and the output is written coalesced.
 // Source: C.
 // Rung: kernels/src/memory/copy_random.rs. Section: docs/movements.md#copy_random.
 #include "common.cuh"

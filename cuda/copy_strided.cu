@@ -1,5 +1,5 @@
-// Thread i copies element i * stride: with stride 1 a warp's load is one line of memory, with stride 32
-// or more it is 32 sectors of which one element each is used.
+// Thread i copies element i * stride. With stride 1, the 4-byte elements of a warp are in four sectors;
+// from stride 8 on they are in 32 sectors, and one element of each is used.
 // Shows the cost of uncoalesced reads as bandwidth against stride; the writes stay coalesced.
 // Source: C.
 // Rung: kernels/src/memory/copy_strided.rs. Section: docs/movements.md#copy_strided.

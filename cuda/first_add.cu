@@ -1,7 +1,6 @@
-// Two elements per thread, combined on their way into shared memory: half of the blocks do the same
-// work.
-// Removes the idle half of the threads, which `sequential` uses for nothing but a load.
-// Thread tid takes elements tid and tid + blockDim of its block's segment of 2 * blockDim.
+// Two elements per thread, combined before they are stored in shared memory, with half as many blocks.
+// Removes the idle half of the threads, which in `sequential` only load.
+// Thread tid loads elements tid and tid + blockDim of its block's segment of 2 * blockDim.
 // Source: A.
 // Rung: kernels/src/reduce/first_add.rs. Section: docs/ladder.md#first_add.
 #include "common.cuh"
@@ -12,7 +11,7 @@ __device__ void first_add(const T* __restrict__ input, u64 n, T* __restrict__ ou
     const u32 tid = threadIdx.x;
     const u64 i = static_cast<u64>(blockIdx.x) * (2 * blockDim.x) + tid;
     const u64 j = i + blockDim.x;
-    // Two loads that wait for nothing but their own bounds.
+    // The two loads are independent, so both are in flight.
     const T first = i < n ? Op::map(input[i]) : Op::identity;
     const T second = j < n ? Op::map(input[j]) : Op::identity;
     values[tid] = Op::combine(first, second);

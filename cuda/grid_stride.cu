@@ -1,7 +1,7 @@
 // Each thread strides over the input by the size of the grid and combines in a register; the tree runs
 // once per block at the end.
-// Removes the tree from the cost per element: a grid that just fills the GPU does n / threads loads
-// each, and then log2(block) steps, whatever n is. Loads of a warp stay coalesced.
+// Removes the tree from the cost per element: the grid just fills the GPU, so each thread loads n /
+// threads elements, and then each block's tree takes log2(block) steps for any n. Loads are coalesced.
 // Source: A, D.
 // Rung: kernels/src/reduce/grid_stride.rs. Section: docs/ladder.md#grid_stride.
 #include "common.cuh"

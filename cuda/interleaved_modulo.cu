@@ -1,7 +1,7 @@
-// The first parallel reduction anybody writes: one element per thread, and at distance s = 1, 2, 4...
-// every thread whose index is a multiple of 2s combines its value with that of the thread s places on.
-// Removes the serial loop. Its own bottleneck is warp divergence: every warp stays active to the last
-// steps with ever fewer of its lanes at work, and the remainder is a slow instruction.
+// One element per thread; at step s = 1, 2, 4... each thread whose index is a multiple of 2s combines
+// its value with that of the thread at index + s.
+// Removes the serial loop. Its own bottleneck is warp divergence: until the last steps every warp is
+// active, with ever fewer active lanes. The remainder by a variable is a slow division.
 // Source: A, B.
 // Rung: kernels/src/reduce/interleaved_modulo.rs. Section: docs/ladder.md#interleaved_modulo.
 #include "common.cuh"

@@ -1,6 +1,7 @@
-// The same tree with consecutive working threads: thread tid combines at index 2 * s * tid.
-// Removes the divergence of interleaved_modulo, because whole warps drop out early. Its own bottleneck
-// is bank conflicts: the stride 2s makes the lanes of a warp meet in the same banks.
+// The tree of interleaved_modulo with consecutive active threads: thread tid combines at index
+// 2 * s * tid.
+// Removes the divergence of interleaved_modulo, because whole warps become idle. Its own bottleneck is
+// bank conflicts: with the stride 2s, several lanes of a warp access the same bank.
 // Source: A, B.
 // Rung: kernels/src/reduce/interleaved_strided.rs. Section: docs/ladder.md#interleaved_strided.
 #include "common.cuh"

@@ -1,5 +1,5 @@
-// The kernel of `sequential` under another name, for its host plan: each block leaves one value, and the
-// same kernel is launched again on those until one block is left. The launch is the grid's barrier.
+// The kernel of `sequential`, which the host launches repeatedly: each launch reduces the blocks' values
+// of the previous one, until one value is left. The kernel launch is the barrier of the grid.
 // Removes the limit to one block. Its own bottleneck is the launches, log_block(n) of them, the later
 // ones nearly empty.
 // Source: A, B.

@@ -1,11 +1,11 @@
-// The two levels of shuffle_two_level with the warp's part in one instruction.
-// Removes the shuffles: REDUX does in one what takes five shuffles and five operations. It knows 32-bit
-// integers only, and sum, minimum and maximum of them.
+// shuffle_two_level with the reduction of a warp in one instruction.
+// Removes the shuffles: one REDUX replaces five shuffles and five operations. Before compute capability
+// 10.0 it has 32-bit integers only.
 // Source: NVIDIA's samples.
 // Rung: kernels/src/reduce/redux.rs. Section: docs/ladder.md#redux.
 #include "common.cuh"
 
-// Sums of squares are summed like sums: SumSq converts to the base that it has.
+// Also the overload for SumSq, which is derived from Sum.
 template <typename T>
 __device__ __forceinline__ T reduce_warp(Sum<T>, T value) {
     return __reduce_add_sync(FULL_WARP, value);

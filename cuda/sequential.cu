@@ -1,7 +1,7 @@
-// The tree from the far end: the lower half of the threads combines the upper half's values
+// One element per thread; at each step the lower half of the threads combines the upper half's values
 // into its own.
-// Removes the bank conflicts of interleaved_strided: working threads and the addresses that they touch
-// are both consecutive. Its own bottleneck: half of the threads only ever load one element.
+// Removes the bank conflicts of interleaved_strided: active threads and the addresses that they access
+// are consecutive. Its own bottleneck: half of the threads only load one element.
 // Source: A, E.
 // Rung: kernels/src/reduce/sequential.rs. Section: docs/ladder.md#sequential.
 #include "common.cuh"

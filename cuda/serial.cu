@@ -1,6 +1,6 @@
 // One thread of the grid loops over all elements.
-// Removes nothing: the worst GPU kernel, one lane of one multiprocessor, and the measure of what the
-// others gain.
+// Removes nothing: the slowest kernel, with one active lane on one multiprocessor, to which the others
+// are compared.
 // Source: E.
 // Rung: kernels/src/reduce/serial.rs. Section: docs/ladder.md#serial.
 #include "common.cuh"

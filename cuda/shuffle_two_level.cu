@@ -1,5 +1,5 @@
-// Shuffles inside every warp, one value per warp through shared memory, shuffles again in the first.
-// Removes the tree in shared memory, and all block barriers but one: 32 warps of 32 lanes are two
+// Shuffles inside each warp, one value per warp through shared memory, shuffles again in the first warp.
+// Removes the tree in shared memory, and all block barriers but one: 32 warps of 32 lanes take two
 // rounds of five shuffles.
 // Source: NVIDIA's samples.
 // Rung: kernels/src/reduce/shuffle_two_level.rs. Section: docs/ladder.md#shuffle_two_level.

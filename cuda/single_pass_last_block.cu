@@ -1,7 +1,7 @@
-// Blocks publish their values and count themselves in; the last one to arrive reduces the values.
-// Removes the second launch without the waiting of a grid barrier: nobody waits, yet the last block
-// knows that all others have published. The count is an acquire-release increment that wraps, so that
-// the counter is zero again for the next launch (it must be zero before the first).
+// Blocks publish their values and increment a counter; the last one to do so reduces the values.
+// Removes the second launch without a grid barrier: no block waits for another, yet the last block
+// observes that all others have published. The increment is acquire-release and wraps, so the counter
+// is zero again for the next launch (it must be zero before the first).
 // Source: E, and the threadFenceReduction sample.
 // Rung: kernels/src/reduce/single_pass_last_block.rs. Section: docs/ladder.md#single_pass_last_block.
 #include "common.cuh"

@@ -1,5 +1,5 @@
-// Each thread moves elements of a 32 x 32 tile straight from rows of the input to columns of the output.
-// Shows uncoalesced writes: the reads of a warp are one line of memory, its writes are `height` apart.
+// Each thread moves elements of a 32 x 32 tile directly from rows of the input to columns of the output.
+// Shows uncoalesced writes: a warp reads adjacent elements and writes them `height` elements apart.
 // Blocks of 32 x 8 threads, four rows each; any width and height.
 // Source: C.
 // Rung: kernels/src/memory/transpose_naive.rs. Section: docs/movements.md#transpose_naive.

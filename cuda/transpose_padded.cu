@@ -1,5 +1,5 @@
 // transpose_shared with a tile of 32 x 33: the extra column shifts each row by one bank.
-// Removes the bank conflicts: the elements of a column lie in 32 different banks.
+// Removes the bank conflicts: the elements of a column are in 32 different banks.
 // Blocks of 32 x 8 threads, four rows each; any width and height.
 // Source: C.
 // Rung: kernels/src/memory/transpose_padded.rs. Section: docs/movements.md#transpose_padded.
@@ -23,7 +23,7 @@ __device__ __forceinline__ void transpose_padded(const T* __restrict__ input, u6
         if (x < width && y < height) tile[ty + j][tx] = input[y * width + x];
     }
     __syncthreads();
-    // The tile's place in the output is mirrored; its rows there are its columns here.
+    // The tile's position in the output is transposed: a row of the output is a column of the tile.
 #pragma unroll
     for (u32 j = 0; j < TILE; j += ROWS) {
         const u64 x = top + tx;

@@ -1,6 +1,6 @@
 // A 32 x 32 tile passes through shared memory: rows are read, and rows are written.
 // Removes the uncoalesced writes of transpose_naive. Its own bottleneck is bank conflicts: a column of
-// the tile lies in one bank, so that reading it takes a turn per lane.
+// the tile is in one bank, so that reading it takes one wavefront per lane.
 // Blocks of 32 x 8 threads, four rows each; any width and height.
 // Source: C.
 // Rung: kernels/src/memory/transpose_shared.rs. Section: docs/movements.md#transpose_shared.
@@ -24,7 +24,7 @@ __device__ __forceinline__ void transpose_shared(const T* __restrict__ input, u6
         if (x < width && y < height) tile[ty + j][tx] = input[y * width + x];
     }
     __syncthreads();
-    // The tile's place in the output is mirrored; its rows there are its columns here.
+    // The tile's position in the output is transposed: a row of the output is a column of the tile.
 #pragma unroll
     for (u32 j = 0; j < TILE; j += ROWS) {
         const u64 x = top + tx;

@@ -1,7 +1,7 @@
-// Every thread reduces a contiguous chunk of the input, and thread 0 the values of its block; a second
-// launch reduces the blocks' values.
+// Each thread reduces a contiguous chunk of the input, and thread 0 reduces the values of its block; a
+// second launch reduces the blocks' values.
 // Removes the tree's cost per element like grid_stride, but shows uncoalesced loads: neighbouring lanes
-// read a whole chunk apart, so that a warp's load touches 32 sectors and uses a few bytes of each.
+// read a whole chunk apart, so that a warp's load accesses 32 sectors and uses a few bytes of each.
 // Source: E, the first of its two-pass kernels.
 // Rung: kernels/src/reduce/two_pass_contiguous.rs. Section: docs/ladder.md#two_pass_contiguous.
 #include "common.cuh"

@@ -1,6 +1,6 @@
 // two_pass_contiguous with grid-stride loads; thread 0 still reduces the block's values alone.
-// Removes the uncoalesced loads: the lanes of a warp read one line of memory together. What is left to
-// see is the serial end of the block.
+// Removes the uncoalesced loads: the lanes of a warp read adjacent elements. Its own bottleneck is the
+// serial loop of thread 0.
 // Source: E.
 // Rung: kernels/src/reduce/two_pass_interleaved.rs. Section: docs/ladder.md#two_pass_interleaved.
 #include "common.cuh"

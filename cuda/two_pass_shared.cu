@@ -1,6 +1,6 @@
-// The kernel of `grid_stride` under another name and the same host plan: two_pass_interleaved with a
-// tree in shared memory.
-// Removes the serial end of the block: log2(block) steps in place of block - 1.
+// The kernel and the launches of `grid_stride` under another name: two_pass_interleaved with a tree in
+// shared memory.
+// Removes the serial loop of thread 0: log2(block) steps in place of block - 1.
 // Source: E.
 // Rung: kernels/src/reduce/two_pass_shared.rs. Section: docs/ladder.md#two_pass_shared.
 #include "common.cuh"

@@ -1,7 +1,7 @@
-// unroll_full behind a grid-stride loop, which is the only difference: two_pass_warp_sync with the block
-// size as a template argument.
+// unroll_full with a grid-stride loop in place of one load per thread; or, two_pass_warp_sync with the
+// block size as a template argument.
 // Removes the loop over the tree's steps: constant offsets, no counter, and no code for steps that the
-// block does not have. The entry switches on blockDim.x once, alike in all threads.
+// block does not need. The kernel switches on blockDim.x once, by a uniform branch.
 // Source: E.
 // Rung: kernels/src/reduce/two_pass_unrolled.rs. Section: docs/ladder.md#two_pass_unrolled.
 #include "common.cuh"

@@ -1,6 +1,6 @@
 // two_pass_shared whose last warp finishes without block barriers.
-// Removes the barriers of the last five steps, in which every other warp only waits; __syncwarp keeps
-// the lanes in step.
+// Removes the block barriers of the last five steps, at which all other warps only wait; __syncwarp
+// synchronizes the lanes.
 // Source: E.
 // Rung: kernels/src/reduce/two_pass_warp_sync.rs. Section: docs/ladder.md#two_pass_warp_sync.
 #include "common.cuh"

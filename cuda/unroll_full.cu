@@ -1,7 +1,7 @@
-// The tree with the block size as a template argument: every step is written out, with constant
-// offsets, and steps that a block does not have are not in its code.
+// The tree with the block size as a template argument: every step is unrolled, with constant offsets,
+// and steps that a block does not need are not generated.
 // Removes the loop: its counter, its comparison and its branch.
-// The entry switches on blockDim.x once, alike in all threads.
+// The kernel switches on blockDim.x once, by a uniform branch.
 // Source: A, E.
 // Rung: kernels/src/reduce/unroll_full.rs. Section: docs/ladder.md#unroll_full.
 #include "common.cuh"

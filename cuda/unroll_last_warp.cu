@@ -1,6 +1,6 @@
 // The tree down to 32 threads; then one warp finishes, in shared memory but without block barriers.
-// Removes the barriers of the last steps, in which every other warp only waits. Lanes of a warp are
-// kept in step by __syncwarp, not by volatile, which promises nothing since independent scheduling.
+// Removes the barriers of the last steps, at which all other warps only wait. __syncwarp synchronizes
+// the lanes; volatile does not, since lanes of a warp need not run in lockstep (Volta and later).
 // Source: A, E.
 // Rung: kernels/src/reduce/unroll_last_warp.rs. Section: docs/ladder.md#unroll_last_warp.
 #include "common.cuh"
@@ -21,7 +21,7 @@ __device__ void unroll_last_warp(const T* __restrict__ input, u64 n, T* __restri
         T value = values[tid];
 #pragma unroll
         for (u32 s = WARP / 2; s > 0; s /= 2) {
-            // All lanes take part, each with its mirror image: no branch, and nothing outside is read.
+            // All lanes are active, so there is no branch; tid ^ s stays within the warp's 32 values.
             const T other = values[tid ^ s];
             __syncwarp();
             value = Op::combine(value, other);

@@ -1,7 +1,8 @@
-// Loads of 16 bytes, four of them under way per thread before the first is used.
-// Removes the shortage of bytes in flight: a wide load costs one request like a narrow one, and several
-// of them hide the latency that one leaves bare. One accumulator per element of a vector keeps the
-// additions apart too. Elements before the first 16-byte boundary and after the last are loaded singly.
+// 16-byte loads, four in flight per thread.
+// Removes the shortage of bytes in flight: a wide load costs one request like a narrow one, and four
+// loads before the first use hide latency that a single load exposes. One accumulator per element of a
+// vector also makes the additions independent. Elements before the first 16-byte boundary and after the
+// last are loaded singly.
 // Source: the suite's own, after common practice.
 // Rung: kernels/src/reduce/vectorized.rs. Section: docs/ladder.md#vectorized.
 #include "common.cuh"
@@ -45,7 +46,7 @@ __device__ __forceinline__ T load(const T* __restrict__ input, u64 n) {
     }
     for (; i < vectors; i += step) fold<T, Op>(sums, __ldg(body + i));
 
-    // Fewer than LANES at either end; the grid has at least 32 threads.
+    // Fewer than LANES elements are left at either end, and the grid has at least 32 threads.
     if (first < head) sums[0] = Op::combine(sums[0], Op::map(input[first]));
     const u64 tail = head + vectors * LANES<T> + first;
     if (tail < n) sums[0] = Op::combine(sums[0], Op::map(input[tail]));

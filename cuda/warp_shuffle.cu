@@ -1,4 +1,4 @@
-// Grid-stride loads, a tree down to 32 values, then xor shuffles.
+// Grid-stride loads, a tree until 32 values are left, then xor shuffles.
 // Removes shared memory and block barriers from the last five steps: the lanes of one warp read each
 // other's registers.
 // Source: E.

@@ -1,4 +1,5 @@
-// Minimum and maximum: cub::DeviceReduce::Min and Max. A NaN among the elements may or may not win.
+// Minimum and maximum: cub::DeviceReduce::Min and Max. If an element is NaN, the result may be NaN or a
+// number.
 #include "library.cuh"
 
 #include <cub/device/device_reduce.cuh>

@@ -1,5 +1,5 @@
-// The library's C interface: CUB's device-wide reductions by number of operation and element type.
-// Nothing is allocated here, and nothing waits: a call enqueues its kernels on the caller's stream.
+// The library's C interface: CUB's device-wide reductions, by numbers of operations and element types.
+// Calls do not allocate and do not wait: they enqueue kernels on the caller's stream.
 // Source: the CUDA Core Compute Libraries of the CUDA toolkit.
 #include "library.cuh"
 
@@ -13,18 +13,18 @@ using warpfold::Rows;
 
 extern "C" {
 
-// 3.1.4 is 300104.
+// Returns the version of CUB; 3.1.4 is 300104.
 EXPORTED int warpfold_cub_version() {
     return CUB_VERSION;
 }
 
-// Static text for a code that a reduction has returned.
+// Returns a static description of an error code.
 EXPORTED const char* warpfold_cub_error(int code) {
     return cudaGetErrorString(static_cast<cudaError_t>(code));
 }
 
-// Enqueues a reduction and returns 0, or an error's code. With `temporary` null nothing is enqueued and
-// `*bytes` becomes what `temporary` must hold.
+// Enqueues a reduction and returns 0 or an error code. If `temporary` is null, enqueues nothing and sets
+// `*bytes` to the required size of the temporary storage.
 EXPORTED int warpfold_cub_reduce(int op, int dtype, void* temporary, std::size_t* bytes,
                                  const void* input, void* output, std::uint64_t n, void* stream) {
     const Call call{temporary, bytes, input, output, n, static_cast<cudaStream_t>(stream)};
@@ -40,9 +40,9 @@ EXPORTED int warpfold_cub_reduce(int op, int dtype, void* temporary, std::size_t
     }
 }
 
-// The same of every row of `count` rows of `len` f32, by the numbers of the operations above: sums and
-// the places of the largest. `offsets` null makes segments of equal lengths of the rows, else it is the
-// address of `count` + 1 offsets on the device.
+// Like warpfold_cub_reduce, for each of `count` rows of `len` f32; of the operations above, only the sum
+// and the index of the maximum. If `offsets` is null, the rows are segments of one length; otherwise it
+// is the device address of `count` + 1 offsets.
 EXPORTED int warpfold_cub_rows(int op, void* temporary, std::size_t* bytes, const void* input,
                                void* output, std::uint64_t count, std::uint64_t len,
                                const std::int32_t* offsets, void* stream) {

@@ -1,7 +1,7 @@
-// What the parts of the library share: how a request is named, and how its numbers become types.
+// Shared by the parts of the library: the arguments of a call, and the element types by number.
 //
-// An operation and an element type come as numbers, so that any language can call. Each part takes
-// every type of one operation; the numbers are those of bench/src/cub.rs.
+// Operations and element types are passed as numbers, so that any language can call the library. The
+// numbers are those of measure/src/contest/cub.rs. Each function takes all element types.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace warpfold {
 
 enum class Dtype : int { i32, u32, i64, u64, f32, f64, i8, u8, f16, bf16, i16, u16 };
 
-// One call: `temporary` null asks for the bytes that it must have.
+// The arguments of a call. If `temporary` is null, the call only sets `*bytes` to the size required.
 struct Call {
     void* temporary;
     std::size_t* bytes;
@@ -26,22 +26,22 @@ struct Call {
     cudaStream_t stream;
 };
 
-// A matrix: `offsets` null makes segments of equal lengths of its rows, else there are `count` + 1 of
-// them, where the rows begin and the last one ends. CUB takes lengths and offsets in 32 bits, signed.
+// A matrix. If `offsets` is null, the rows are segments of one length; otherwise it has `count` + 1
+// offsets: the start of each row, and the end of the last. CUB takes signed 32-bit lengths and offsets.
 struct Rows {
     std::uint64_t count;
     std::uint64_t len;
     const std::int32_t* offsets;
 };
 
-// The first CUB that has segments of equal lengths: 3.1.0. The same number is in
-// bench/src/cub/segments.rs.
+// The first version of CUB that has segments of one length: 3.1.0. The same number is in
+// measure/src/contest/cub/segments.rs.
 #define EQUAL_LENGTHS_SINCE 300100
 
 template <typename T>
 constexpr bool IS_HALF = std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>;
 
-// What sums of an element type are made and written in: 32 bits for the narrow ones.
+// The type in which elements are added, which is also that of the sum: 32 bits for narrower elements.
 template <typename T>
 using Wide = std::conditional_t<
     IS_HALF<T>, float,
@@ -53,8 +53,7 @@ struct Type {
     using type = T;
 };
 
-// Calls `body` with the element type. CUB takes the number of elements in a type of the caller's; 32
-// bits make the faster kernel, so wherever they hold n it gets those.
+// Calls `body` with the element type.
 template <typename Body>
 cudaError_t with_dtype(Dtype dtype, Body body) {
     switch (dtype) {
@@ -74,6 +73,8 @@ cudaError_t with_dtype(Dtype dtype, Body body) {
     return cudaErrorInvalidValue;
 }
 
+// Calls `body` with the number of elements: in 32 bits if they suffice, because CUB's kernels for a
+// 32-bit count are faster.
 template <typename Body>
 cudaError_t with_count(std::uint64_t n, Body body) {
     return n <= UINT32_MAX ? body(static_cast<std::uint32_t>(n)) : body(n);

@@ -1,5 +1,5 @@
-// Where the minimum and the maximum are: cub::DeviceReduce::ArgMin and ArgMax. The output is the
-// extreme element, and 8 bytes after its start the index, 64 bits wide.
+// Index of the minimum and of the maximum: cub::DeviceReduce::ArgMin and ArgMax. The output is the
+// extreme element, and 8 bytes after its start the 64-bit index.
 #include "library.cuh"
 
 #include <cub/device/device_reduce.cuh>

@@ -1,6 +1,6 @@
-// Reductions of the rows of a matrix of f32: cub::DeviceSegmentedReduce, the rows as segments of equal
-// lengths or by offsets. The place of the largest is a pair of 8 bytes, the index in the row, 32 bits
-// wide, and the element.
+// Reductions of the rows of a matrix of f32: cub::DeviceSegmentedReduce, with segments of one length or
+// with offsets. For the index of the maximum, the output is a pair of 8 bytes per row: the 32-bit index
+// in the row, and the element.
 #include "library.cuh"
 
 #include <cub/device/device_segmented_reduce.cuh>
@@ -9,8 +9,8 @@
 
 namespace warpfold {
 
-// Where CUB writes a place: a pair of its own by offsets, a pair of the standard library's at equal
-// lengths.
+// The output types of ArgMax: with offsets CUB's own pair, with segments of one length that of the CUDA
+// standard library.
 using Place = cub::KeyValuePair<int, float>;
 using EqualPlace = ::cuda::std::pair<int, float>;
 static_assert(sizeof(Place) == 8 && sizeof(EqualPlace) == 8);

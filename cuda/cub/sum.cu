@@ -1,5 +1,5 @@
-// Sum: cub::DeviceReduce::Sum. 8-bit integers are added in 32 bits, and the result is written in those.
-// Half floats are added in single precision, which Sum cannot: TransformReduce widens them first.
+// Sum: cub::DeviceReduce::Sum. Sums of 8-bit and 16-bit integers have 32 bits. Half floats are added in
+// single precision, which Sum cannot do: TransformReduce widens them first.
 #include "library.cuh"
 
 #include <type_traits>

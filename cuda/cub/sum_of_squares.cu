@@ -1,5 +1,5 @@
-// Sum of squares: cub::DeviceReduce::TransformReduce, in the elements' own type but for the
-// narrow ones, which are squared and added in 32 bits.
+// Sum of squares: cub::DeviceReduce::TransformReduce. Elements narrower than 32 bits are squared and
+// added in 32 bits, others in their own type.
 #include "library.cuh"
 
 #include <type_traits>
@@ -9,7 +9,7 @@
 
 namespace warpfold {
 
-// Signed overflow is undefined, unsigned wraps around.
+// Integers are multiplied as unsigned ones, which wrap around: signed overflow is undefined.
 template <typename T>
 struct Square {
     __device__ __forceinline__ Wide<T> operator()(T element) const {

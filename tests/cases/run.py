@@ -1,4 +1,4 @@
-"""Tries the cases of a file of lines of JSON, which README.md describes, and says which fail."""
+"""Runs the cases of a file of JSON lines, which README.md describes, and prints those that fail."""
 
 import argparse
 import contextlib
@@ -12,20 +12,20 @@ import subprocess
 import sys
 import time
 
-#: Seconds that a case may take, and MiB of addresses that a process may have on each way.
+#: The time limit of a case in seconds, and the limit of a process's address space in MiB for each kind of case.
 SECONDS = 30
 MEMORY = {"run": 4096, "sim": 512, "python": 4096}
-#: What a case says of its answer.
+#: Keys of a case that have the expected result.
 ANSWER = ("value", "values", "mean", "variance", "status", "error")
 
 
 def number(value):
-    """A number that JSON has no word for, by its name; anything else as it is."""
+    """Converts the name of a number that JSON does not have; returns other values unchanged."""
     return float(value) if value in ("NaN", "inf", "-inf") else value
 
 
 def same(wanted, got, within=None):
-    """Whether a result is the right one, or as near to it as `within` times its magnitude."""
+    """Returns True if a result is the expected one, up to a relative error of `within`."""
     if isinstance(wanted, list):
         matches = isinstance(got, list) and len(got) == len(wanted)
         return matches and all(same(one, other, within) for one, other in zip(wanted, got))
@@ -34,27 +34,27 @@ def same(wanted, got, within=None):
         return type(wanted) is type(got) and wanted == got
     if not (math.isfinite(wanted) and math.isfinite(got)):
         return wanted == got or math.isnan(wanted) and math.isnan(got)
-    # No rounding here: 2^53 + 1 is not 2^53.
+    # Fractions do not round: 2^53 + 1 is not 2^53.
     wanted, got = fractions.Fraction(wanted), fractions.Fraction(got)
     return abs(got - wanted) <= fractions.Fraction(within or 0) * abs(wanted)
 
 
-def wrong(case, got):
-    """Why what came out is not what a case says, or None."""
+def failure(case, got):
+    """Returns the reason why a case fails, or None if it passes."""
     said = got.get("said", "")
     if got.get("hangs"):
-        return f"no end within {case.get('seconds', SECONDS)} s"
+        return f"it did not finish within {case.get('seconds', SECONDS)} s"
     if got.get("status", 0) not in (0, 1, 2):
         return f"ended with status {got['status']}: {said}"
-    reasons = [why_not(case, got), *([why_not(case["or"], got)] if "or" in case else [])]
+    reasons = [mismatch(case, got), *([mismatch(case["or"], got)] if "or" in case else [])]
     return None if None in reasons else " and ".join(reasons)
 
 
-def why_not(answer, got):
-    """Why what came out is not this answer, or None."""
+def mismatch(answer, got):
+    """Returns the reason why an outcome is not this answer, or None if it is."""
     wanted = {key: answer[key] for key in ANSWER if key in answer}
     if not wanted:
-        raise ValueError(f"a case without an answer: {answer}")
+        raise ValueError(f"the case has no answer: {answer}")
     if "error" in wanted:
         if "error" in got and wanted["error"] in got["error"]:
             return None
@@ -64,21 +64,21 @@ def why_not(answer, got):
         if got.get("status") not in statuses:
             return f"wanted status {wanted['status']}, got {got.get('status')}: {got.get('results', '')}"
         one_line = got["status"] != 2 or len(got["said"].splitlines()) == 1
-        return None if one_line else f"more or less than one line: {got['said']!r}"
+        return None if one_line else f"wanted one line on standard error, got {got['said']!r}"
     if got.get("status") or "error" in got:
         return f"wanted {wanted}, got {got.get('error', got.get('said'))!r}"
     results = got.get("results", [])
-    for key, right in wanted.items():
+    for key, expected in wanted.items():
         found = [line.get("value" if key == "values" else key, "none") for line in results]
         found = found if key == "values" else found[0] if len(found) == 1 else found
-        if not same(right, found, answer.get("within")):
-            return f"wanted {key} {right}, got {found}"
+        if not same(expected, found, answer.get("within")):
+            return f"wanted {key} {expected}, got {found}"
     return None
 
 
 @contextlib.contextmanager
 def output(kind):
-    """A standard output for a child, and what closes it there."""
+    """Yields the standard output of a child, and the function that closes it in the child, or None."""
     if kind == "full":
         with open("/dev/full", "wb") as full:
             yield full, None
@@ -93,9 +93,9 @@ def output(kind):
         yield subprocess.PIPE, None
 
 
-def start(command, way, case, folder, limited=True):
-    """Runs a command to its end; what came of it."""
-    limit = MEMORY[way] << 20
+def start(command, kind, case, folder, limited=True):
+    """Runs a command until it exits or the time limit is reached, and returns its outcome."""
+    limit = MEMORY[kind] << 20
 
     def prepare():
         if limited:
@@ -119,23 +119,23 @@ def start(command, way, case, folder, limited=True):
     return {"hangs": hangs, "status": child.returncode, "said": said.decode(errors="replace"), "printed": printed or b""}
 
 
-def tried(case, ways, folder, device):
-    """What came of a case on one of its ways."""
-    way = next(way for way in MEMORY if way in case)
-    if way == "python":
-        got = start([sys.executable, __file__, "--evaluate", case[way]], way, case, folder, device != "gpu")
+def run_case(case, programs, folder, device):
+    """Runs a case and returns its outcome."""
+    kind = next(kind for kind in MEMORY if kind in case)
+    if kind == "python":
+        got = start([sys.executable, __file__, "--evaluate", case[kind]], kind, case, folder, device != "gpu")
         with contextlib.suppress(ValueError, IndexError):
             got |= json.loads(got["printed"].splitlines()[-1])
         return got
-    options = ["--device", {"gpu": "cuda"}.get(device, device)] if way == "run" else []
-    got = start([ways[way], *case[way], *options], way, case, folder, device != "gpu")
-    if "--json" in case[way] and got.get("status") == 0:
+    options = ["--device", {"gpu": "cuda"}.get(device, device)] if kind == "run" else []
+    got = start([programs[kind], *case[kind], *options], kind, case, folder, device != "gpu")
+    if "--json" in case[kind] and got.get("status") == 0:
         got["results"] = [json.loads(line) for line in got["printed"].splitlines()]
     return got
 
 
 def forked(function):
-    """What a function comes to here and then in a child that was forked; the latter."""
+    """Calls a function in this process and then in a forked child, and returns the result in the child."""
     function()
     reader, writer = os.pipe()
     child = os.fork()
@@ -156,14 +156,14 @@ def forked(function):
 
 
 def plain(value):
-    """An array or a number of NumPy or warpfold as lists and numbers of Python."""
+    """Converts an array or number of NumPy or warpfold to lists and numbers of Python."""
     import numpy
 
     return named(numpy.asarray(value).tolist())
 
 
 def named(value):
-    """The same with names for what JSON has no number for."""
+    """Replaces NaN and infinities, which JSON does not have, by their names."""
     if isinstance(value, list):
         return [named(one) for one in value]
     if isinstance(value, float) and not math.isfinite(value):
@@ -172,7 +172,7 @@ def named(value):
 
 
 def evaluate(expression):
-    """Prints what an expression comes to."""
+    """Prints the result of an expression as a line of JSON."""
     import numpy
     import warpfold
 
@@ -188,21 +188,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--evaluate", help=argparse.SUPPRESS)
     parser.add_argument("--cases", type=pathlib.Path, default=pathlib.Path(__file__).with_name("cases.jsonl"))
-    parser.add_argument("--folder", type=pathlib.Path, help="of the input files")
-    parser.add_argument("--run", help="the program warpfold")
-    parser.add_argument("--sim", help="the program warpfold-sim")
-    parser.add_argument("--device", action="append", help="of the program, several times for several")
-    parser.add_argument("--only", default="", help="tries the cases whose line has this text")
+    parser.add_argument("--folder", type=pathlib.Path, help="folder of the input files")
+    parser.add_argument("--run", help="path of the program warpfold")
+    parser.add_argument("--sim", help="path of the program warpfold-sim")
+    parser.add_argument("--device", action="append", help="device for the program warpfold; may be repeated")
+    parser.add_argument("--only", default="", help="run only cases whose line contains this text")
     options = parser.parse_args()
     if options.evaluate is not None:
         return evaluate(options.evaluate)
-    ways, counts = {"run": options.run, "sim": options.sim}, [0, 0]
+    programs, counts = {"run": options.run, "sim": options.sim}, [0, 0]
     for line in options.cases.read_text().splitlines():
         if not line.strip() or options.only not in line:
             continue
         case = json.loads(line)
         for device in options.device if "run" in case else options.device[:1]:
-            why = wrong(case, tried(case, ways, options.folder, device))
+            why = failure(case, run_case(case, programs, options.folder, device))
             counts[why is not None] += 1
             if why is not None:
                 place = f" [{device}]" if "run" in case else ""

@@ -1,9 +1,8 @@
-// Kernels as people write them, each wrong in a way that people are, and right where RIGHT says so. The
-// line of what is wrong ends in "BUG", the kernel's name, and the rule by which it must be found;
-// several may do.
+// Kernels that each have a typical fault, and are correct if RIGHT is true. The faulty line ends in
+// "BUG", the name of the kernel, and rules of the simulator: at least one of them must report the line.
 //
-//     planted NAME     runs one of them that is wrong
-//     planted right    runs all of them right
+//     planted NAME     runs one kernel with its fault
+//     planted right    runs all kernels without faults
 
 #include <cstdio>
 #include <cstring>
@@ -17,7 +16,7 @@ const int BLOCKS = (N + BLOCK - 1) / BLOCK;
 
 __device__ unsigned int ticket;
 
-// A tree in shared memory, of which one step is not behind the other.
+// A tree in shared memory without a barrier between its steps.
 template <bool RIGHT> __global__ void tree(const float *in, float *out, int n) {
     __shared__ float sums[BLOCK];
     int t = threadIdx.x, i = blockIdx.x * BLOCK + t;
@@ -30,7 +29,7 @@ template <bool RIGHT> __global__ void tree(const float *in, float *out, int n) {
     if (t == 0) out[blockIdx.x] = sums[0];
 }
 
-// Counts in shared memory, which several threads increase at a time.
+// A histogram in shared memory, whose counts several threads increment without atomics.
 template <bool RIGHT> __global__ void histogram(const float *in, int *bins, int n) {
     __shared__ int counts[16];
     if (threadIdx.x < 16) counts[threadIdx.x] = 0;
@@ -44,7 +43,7 @@ template <bool RIGHT> __global__ void histogram(const float *in, int *bins, int 
     if (threadIdx.x < 16) atomicAdd(&bins[threadIdx.x], counts[threadIdx.x]);
 }
 
-// A tile that is read before all of it is there.
+// A tile that is read before all threads have written to it.
 template <bool RIGHT> __global__ void transpose(const float *in, float *out) {
     __shared__ float tile[16][17];
     int x = threadIdx.x, y = threadIdx.y;
@@ -53,7 +52,7 @@ template <bool RIGHT> __global__ void transpose(const float *in, float *out) {
     out[y * 16 + x] = tile[x][y]; // BUG transpose read-write-race
 }
 
-// A neighbour that the last element does not have, in a helper.
+// A read of the next element, which is past the end for the last one, in an inlined function.
 __device__ __forceinline__ float right_of(const float *in, int i) {
     return in[i + 1]; // BUG stencil out-of-bounds
 }
@@ -65,7 +64,7 @@ template <bool RIGHT> __global__ void stencil(const float *in, float *out, int n
     if (i < (RIGHT ? n - 1 : n)) out[i] = slope(in, i);
 }
 
-// One element too many.
+// A bounds check that allows one element too many.
 template <bool RIGHT> __global__ void saxpy(float a, const float *x, float *y, int n) {
     int i = blockIdx.x * BLOCK + threadIdx.x;
     if (RIGHT ? i < n : i <= n) {
@@ -73,7 +72,7 @@ template <bool RIGHT> __global__ void saxpy(float a, const float *x, float *y, i
     }
 }
 
-// A scan of which the part in front of the first element was never set.
+// A scan that reads the elements before the first one, which were never written.
 template <bool RIGHT> __global__ void scan(const float *in, float *out) {
     __shared__ float values[2 * BLOCK];
     int t = threadIdx.x;
@@ -88,7 +87,7 @@ template <bool RIGHT> __global__ void scan(const float *in, float *out) {
     out[t] = values[BLOCK + t];
 }
 
-// The last block adds what the others have written, which no fence makes them show.
+// The last block adds the other blocks' partial sums, without the fences that make them visible.
 template <bool RIGHT> __global__ void last_block(const float *in, float *partial, float *out, int n) {
     __shared__ bool last;
     int t = threadIdx.x, i = blockIdx.x * BLOCK + t;
@@ -111,7 +110,7 @@ template <bool RIGHT> __global__ void last_block(const float *in, float *partial
     }
 }
 
-// The same with the fence of those who write alone.
+// The same with only the fence after the writes: the last block lacks the fence before its reads.
 template <bool RIGHT> __global__ void ticketed(float *partial, float *out) {
     if (threadIdx.x != 0) return;
     partial[blockIdx.x] = blockIdx.x;
@@ -124,7 +123,7 @@ template <bool RIGHT> __global__ void ticketed(float *partial, float *out) {
     ticket = 0;
 }
 
-// The last steps within a warp as they were written before Volta.
+// The last steps of a warp without warp barriers, as they were written before Volta.
 template <bool RIGHT> __global__ void lock_step(const float *in, float *out) {
     __shared__ float sums[64];
     volatile float *s = sums;
@@ -140,7 +139,7 @@ template <bool RIGHT> __global__ void lock_step(const float *in, float *out) {
     if (t == 0) *out = s[0];
 }
 
-// A shuffle from lanes that its mask does not name.
+// A shuffle that reads from lanes outside its mask.
 template <bool RIGHT> __global__ void shuffled(const float *in, float *out) {
     int t = threadIdx.x;
     float value = in[t];
@@ -150,7 +149,7 @@ template <bool RIGHT> __global__ void shuffled(const float *in, float *out) {
     out[t] = value;
 }
 
-// A barrier to which some of the block do not come.
+// A barrier that some threads of the block do not reach.
 template <bool RIGHT> __global__ void early(const float *in, float *out, int n) {
     int t = threadIdx.x;
     float value = in[t];
@@ -162,14 +161,14 @@ template <bool RIGHT> __global__ void early(const float *in, float *out, int n) 
     out[t] = value;
 }
 
-// Vectors that begin in the midst of one.
+// Vector loads at an address that is not aligned to the vector.
 template <bool RIGHT> __global__ void vectors(const float *in, float *out) {
     const float4 *four = reinterpret_cast<const float4 *>(in + (RIGHT ? 4 : 1));
     float4 value = four[threadIdx.x]; // BUG vectors misaligned
     out[threadIdx.x] = value.x + value.y + value.z + value.w;
 }
 
-// A counter that is set while others count.
+// A counter that one thread resets while others increment it.
 template <bool RIGHT> __global__ void counted(int *count) {
     __shared__ int all;
     if (threadIdx.x == 0) all = 0;
@@ -179,7 +178,7 @@ template <bool RIGHT> __global__ void counted(int *count) {
     if (threadIdx.x == 0) *count = all;
 }
 
-// A flag that nobody sets.
+// A loop that waits for a flag that no thread sets.
 template <bool RIGHT> __global__ void waits(volatile int *flag) {
     if (RIGHT && threadIdx.x == 0) *flag = 1;
     while (*flag == 0) { // BUG waits endless

@@ -1,5 +1,5 @@
-// A program as people write them: it uses CUDA's runtime as nvcc offers it, checks what comes out, and says
-// so line by line.
+// An ordinary CUDA program: it uses the CUDA runtime through nvcc, checks the results, and prints a line
+// for each part.
 
 #include <cstdio>
 #include <cstdlib>
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(64) bounded() {}
 
 __global__ void say() { printf("block %d says %s %.2f\n", blockIdx.x, "hello", 1.5); }
 
-// The second half reads what blocks of the first half have written.
+// After the grid barrier, the first block reads the values that all blocks have written.
 __global__ void meet(int *each, int *total) {
     each[blockIdx.x] = blockIdx.x;
     cooperative_groups::this_grid().sync();
@@ -112,7 +112,7 @@ template <typename T> static void sum_of(T expected) {
     OK(cudaFreeHost(values));
 }
 
-// What is freed may still be used by what is under way.
+// Memory may be freed while an enqueued kernel still uses it.
 static void freed() {
     float *values, *result, back;
     cudaStream_t stream;
@@ -201,7 +201,7 @@ static void recorded() {
     printf("a graph\n");
 }
 
-// Parameters of a graph that change without it being made anew.
+// Changes the parameters of an instantiated graph.
 static void changed() {
     cudaGraph_t graph;
     cudaGraphExec_t exec;
@@ -249,7 +249,7 @@ static void changed() {
     printf("a graph that changes\n");
 }
 
-// Memory that a graph allocates, captured and by hand, and a node that decides.
+// Graphs that allocate memory, one captured and one built by hand, and a conditional node.
 static void allocating() {
     cudaStream_t stream;
     cudaGraph_t graph;
@@ -288,7 +288,7 @@ static void allocating() {
     fill.elementSize = 4;
     fill.width = fill.height = 1;
     OK(cudaGraphAddMemsetNode(&filled, graph, &made, 1, &fill));
-    // The graph of this node runs where the value is not 0, as it is when no kernel says otherwise.
+    // The graph of this node runs if the value is not 0. No kernel sets it, so it has its default, 1.
     cudaGraphConditionalHandle handle;
     OK(cudaGraphConditionalHandleCreate(&handle, graph, 1, cudaGraphCondAssignDefault));
     cudaGraphNodeParams decide = {cudaGraphNodeTypeConditional};
@@ -356,7 +356,7 @@ static void devices() {
     OK(cudaSetDevice(1));
     OK(cudaMalloc(&there, sizeof(host)));
     OK(cudaMemcpyPeer(there, 1, here, 0, sizeof(host)));
-    // The module of the other device has variables of its own.
+    // Each device has its own instance of the module's variables.
     ::count<<<1, 1>>>();
     int counted;
     OK(cudaMemcpyFromSymbol(&counted, counter, sizeof(int)));
@@ -373,7 +373,7 @@ static void devices() {
 }
 
 static void errors() {
-    // What CUDA 13.0's runtime says, whose manual has another code for it.
+    // This is the error of CUDA 13.0's runtime; its manual has another one.
     scale<<<1, 1025>>>(nullptr, 1);
     MUST(cudaPeekAtLastError() == cudaErrorInvalidValue);
     MUST(cudaGetLastError() == cudaErrorInvalidValue && cudaGetLastError() == cudaSuccess);
@@ -389,7 +389,7 @@ static void errors() {
     printf("errors\n");
 }
 
-// What the simulator's runtime has not.
+// A function that the simulator's runtime does not support.
 static void absent() {
     cudaMipmappedArray_t array;
     cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
@@ -399,7 +399,7 @@ static void absent() {
 
 int main(int argc, char **argv) {
     if (argc > 1 && argv[1][0] == 'b') {
-        // The element behind the last one, for which a GPU's allocation has room.
+        // Accesses the element past the end, which is inside a GPU's rounded allocation.
         float *one;
         OK(cudaMalloc(&one, sizeof(float)));
         scale<<<1, 2>>>(one, 2);
@@ -407,7 +407,7 @@ int main(int argc, char **argv) {
         return 0;
     }
     if (argc > 1) {
-        // A thread that writes where nothing is loses the context.
+        // An access at an unmapped address makes the context unusable.
         scale<<<1, 32>>>(reinterpret_cast<float *>(64), 32);
         cudaError_t code = cudaDeviceSynchronize();
         printf("%s, then %s\n", cudaGetErrorName(code), cudaGetErrorName(cudaFree(nullptr)));

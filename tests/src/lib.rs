@@ -6,17 +6,23 @@
 
 pub mod probing;
 
-use std::{env, ops::Range, path::Path, sync::OnceLock};
+use std::{
+    env,
+    ops::Range,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
 
 use warpfold_suite::{Data, Device, Dtype, Op, PtxStore, Selection, device::Kind, reference::Expected};
+use warpfold_suite_build::{
+    builder::Choice,
+    suite::{self, Sources},
+};
 
 /// Environment variable that names the device under test.
 pub const TEST_DEVICE: &str = "WARPFOLD_TEST_DEVICE";
 
-/// Returns the device under test.
-///
-/// # Panics
-/// If it cannot be opened.
 pub fn device() -> &'static Device {
     static DEVICE: OnceLock<Device> = OnceLock::new();
     DEVICE.get_or_init(|| {
@@ -28,113 +34,102 @@ pub fn device() -> &'static Device {
 
 /// Returns another device of the kind under test, in its own context: it shares no memory with
 /// [`device`], and a failing kernel there does not affect it.
-///
-/// # Panics
-/// If it cannot be opened.
 pub fn isolated() -> Device {
     // The first device decides what the process runs on.
     device();
     Device::isolated(Selection::Auto).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Returns a guard that fails when dropped if memory was freed on [`device`] while pending work used it.
+/// Returns a guard whose drop panics if memory was freed on [`device`] while pending work used it.
 /// Nothing is detected on a GPU.
-///
-/// # Panics
-/// When the guard is dropped after such a free.
 pub fn no_findings() -> impl Drop {
     let context = device().raw_context().unwrap_or_else(|error| panic!("{error}"));
     warpfold_sim_driver::NoFindings::in_context(context.cast())
 }
 
-/// Returns whether the tests run on a GPU.
 pub fn on_gpu() -> bool {
     device().info().kind == Kind::Cuda
 }
 
-/// Returns the PTX under test, rebuilt first if its sources are newer; `WARPFOLD_PTX_DIR` names a folder
-/// to use as it is, for a machine without a compiler.
-///
-/// # Panics
-/// If it cannot be built.
+/// Returns the path of a program of the workspace, or of `examples/NAME`, built first if it is out of
+/// date.
+pub fn program(name: &str) -> PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let mut cargo = Command::new(env!("CARGO"));
+        // The same arguments as in `cargo xtask test`, so that nothing is compiled with other features.
+        cargo.current_dir(root()).args(["build", "--workspace", "--bins", "--examples"]);
+        let built = cargo.output().unwrap();
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        // Tests are in the folder deps beside the programs.
+        env::current_exe().unwrap().ancestors().nth(2).unwrap().to_owned()
+    });
+    folder.join(name)
+}
+
+/// Returns the PTX under test, rebuilt first if its sources are newer, or the folder in
+/// `WARPFOLD_PTX_DIR` unchanged, for a machine without a compiler.
 pub fn store() -> &'static PtxStore {
     static STORE: OnceLock<PtxStore> = OnceLock::new();
-    STORE.get_or_init(|| xtask::suite::ptx_store().unwrap_or_else(|error| panic!("{error:#}")))
+    STORE.get_or_init(|| sources_ptx().unwrap_or_else(|error| panic!("{error:#}")))
+}
+
+fn sources_ptx() -> anyhow::Result<PtxStore> {
+    suite::ptx_store(&Sources, Choice::by_default()?)
 }
 
 /// Returns the PTX of the CUDA C twins, compiled first if their sources are newer, or the reason if
-/// there is no nvcc. This is the only dependency that may be missing, unless tests are
-/// [strict](xtask::suite::STRICT_TESTS).
-///
-/// # Errors
-/// Those of [`xtask::suite::twin_store`].
-///
-/// # Panics
-/// If tests are strict, instead of returning an error.
+/// there is no nvcc. If tests are [strict](warpfold_suite_build::suite::STRICT_TESTS), a missing nvcc is
+/// a panic. No other dependency may be missing.
 pub fn twins() -> Result<&'static PtxStore, String> {
     static STORE: OnceLock<Result<PtxStore, String>> = OnceLock::new();
     let store = STORE.get_or_init(|| {
-        xtask::suite::twin_store().map_err(|error| {
+        suite::twin_store(&Sources).map_err(|error| {
             let reason = format!("without the CUDA C twins: {error:#}");
-            xtask::suite::skip(&reason);
+            suite::skip(&reason);
             reason
         })
     });
     store.as_ref().map_err(Clone::clone)
 }
 
-/// Returns the PTX file of a variant or test kernel.
-///
-/// # Panics
-/// If there is none.
 pub fn ptx(id: &str) -> warpfold_suite::PtxFile {
     store().find(id, device().info()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Returns the PTX of a library kernel: from `WARPFOLD_PTX_DIR` if set, else as embedded.
-///
-/// # Panics
-/// If there is none.
 pub fn library_ptx(file: &str) -> String {
     if env::var_os(warpfold_suite::PTX_DIR).is_some() {
         return ptx(file).text;
     }
-    xtask::suite::embedded().get(file).unwrap_or_else(|| panic!("the library embeds no {file}")).clone()
+    warpfold_suite_build::suite::embedded()
+        .get(file)
+        .unwrap_or_else(|| panic!("the library embeds no {file}"))
+        .clone()
 }
 
 /// Input sizes for every kernel.
 pub const SIZES: [usize; 12] = [0, 1, 2, 31, 32, 33, 255, 256, 257, 1000, 65_537, 300_001];
-/// Sizes for the comparison with a CUDA C twin.
 pub const TWIN_SIZES: [usize; 4] = [1, 33, 1000, 65_537];
-/// Sizes for every host-to-device transfer.
 pub const TRANSFER_SIZES: [usize; 4] = [0, 1, 1000, 65_537];
-/// Sizes for every operation and type of the reducer.
 pub const REDUCER_SIZES: [usize; 7] = [1, 2, 31, 1000, 4096, 65_537, 300_001];
 /// Block sizes for every kernel.
 pub const BLOCKS: [u32; 3] = [32, 128, 1024];
 
 /// Elements to reduce, and the expected result.
 pub struct Sample {
-    /// Kind of the elements.
     pub kind: &'static str,
-    /// Elements to reduce.
     pub data: Data,
-    /// Expected result.
     pub expected: Expected,
 }
 
 /// Returns random elements, and elements exact in any order of additions. Wrong kernels show on both.
-///
-/// # Panics
-/// If there are no elements and the operation has no value for an empty input.
 pub fn samples(op: Op, dtype: Dtype, n: usize) -> [Sample; 2] {
     [random(op, dtype, n, n as u64), exact(op, dtype, n, 7 + n as u64)]
 }
 
-/// Returns random elements, the last of which is a marker; floats of both signs unless they are added.
-///
-/// # Panics
-/// As [`samples`].
+/// Returns random elements; [`Expected::mark`] chooses the last. Floats have both signs, except for
+/// sums.
 pub fn random(op: Op, dtype: Dtype, n: usize, seed: u64) -> Sample {
     let mut data = match op.fold() {
         Op::Sum => Data::drawn(op, dtype, n, seed),
@@ -146,9 +141,6 @@ pub fn random(op: Op, dtype: Dtype, n: usize, seed: u64) -> Sample {
 }
 
 /// Returns [`small_integers`] whose last element affects the result.
-///
-/// # Panics
-/// As [`samples`].
 pub fn exact(op: Op, dtype: Dtype, n: usize, seed: u64) -> Sample {
     let mut data = small_integers(op, dtype, n, seed);
     if n > 0 {
@@ -175,7 +167,6 @@ pub fn show_last(op: Op, data: &mut Data, index: usize) {
     data.set(index, last.get(0));
 }
 
-/// Magnitude of the largest small integer.
 const LARGEST: i64 = 50;
 
 /// Returns elements in which position matters and every order of additions is exact. Floats are small
@@ -191,13 +182,11 @@ pub fn small_integers(op: Op, dtype: Dtype, n: usize, seed: u64) -> Data {
     Data::of_integers(dtype, n, |i| if value(i) < 0 { value(i) } else { value(i) + 1 })
 }
 
-/// Returns a range of the elements.
 pub fn part(data: &Data, range: Range<usize>) -> Data {
     let size = data.dtype().size();
     Data::from_bytes(data.dtype(), &data.as_bytes()[range.start * size..range.end * size])
 }
 
-/// Returns the workspace's root folder.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ is in the workspace")
 }

@@ -11,7 +11,7 @@ use warpfold_suite::device::{Allocation, Geometry};
 
 use crate::{device, ptx};
 
-/// Byte value of elements that no probe writes.
+/// Byte value of elements that no kernel has written.
 pub const POISON: u8 = 0xac;
 
 /// Returns device memory with these values.
@@ -30,15 +30,13 @@ pub fn poisoned<T>(len: usize) -> Allocation {
     memory
 }
 
-/// Returns the values in device memory.
 pub fn values<T: Pod>(memory: &Allocation) -> Vec<T> {
     let mut values = vec![T::zeroed(); memory.bytes() as usize / size_of::<T>()];
     memory.read(0, bytemuck::cast_slice_mut(&mut values)).unwrap();
     values
 }
 
-/// The arguments of a probe, as addresses and counts without names, since each probe has its own
-/// signature and one caller.
+/// The arguments of a test kernel, without names or types: each kernel has its own signature and caller.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 struct Words<const N: usize>([u64; N]);
@@ -46,7 +44,7 @@ struct Words<const N: usize>([u64; N]);
 // SAFETY: an array of words has no padding; word i is parameter i.
 unsafe impl<const N: usize> Arguments for Words<N> {
     const PARAMETERS: &'static [Parameter] = &{
-        // It is not known here which words are addresses, so each is marked as one.
+        // The words that are addresses are not known here, so each word is marked as an address.
         let mut parameters = [Parameter { name: "word", offset: 0, size: 8, pointer: true }; N];
         let mut at = 0;
         while at < N {
@@ -59,9 +57,6 @@ unsafe impl<const N: usize> Arguments for Words<N> {
 
 /// Launches an entry of a PTX file and waits for it. The arguments must be those that the entry
 /// documents, and their memory must outlive the call.
-///
-/// # Panics
-/// If the launch or the kernel fails.
 pub fn launch<const N: usize>(file: &str, entry: &str, geometry: Geometry, arguments: [u64; N]) {
     let ptx = ptx(file);
     run(&ptx.path, &ptx.text, entry, geometry, arguments).unwrap_or_else(|e| panic!("{entry}: {e}"));
@@ -69,9 +64,6 @@ pub fn launch<const N: usize>(file: &str, entry: &str, geometry: Geometry, argum
 
 /// Launches an entry of a PTX text, which errors call `path`, and waits for it. The arguments must be
 /// those that the entry documents, and their memory must outlive the call.
-///
-/// # Errors
-/// If the driver refuses the text or the launch, or if the kernel fails.
 pub fn run<const N: usize>(
     path: &Path,
     text: &str,

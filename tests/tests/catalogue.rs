@@ -80,7 +80,7 @@ fn sizes_and_blocks(variant: &'static Variant, op: Op, dtype: Dtype) -> Result<(
     Ok(())
 }
 
-/// Tests the reducer's choice for a size; its other kernels and alignments are tested with its calls.
+/// Tests the kernel that the reducer chooses for a size. `suite/reducer.rs` tests its other kernels.
 fn the_reducer_over_sizes(op: Op, dtype: Dtype) -> Result<(), Failed> {
     let reducer = Reducer::with(device(), store(), Tuning::of(device().info()))?;
     for n in SIZES.into_iter().filter(|&n| n > 0 || op.has_empty_value()) {
@@ -95,7 +95,7 @@ fn the_reducer_over_sizes(op: Op, dtype: Dtype) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The twin's result must be right, and bitwise equal to that of the Rust kernel if the order of
+/// Checks that the twin's result is right, and bitwise equal to that of the Rust kernel if the order of
 /// additions does not matter.
 fn same_as_twin(variant: &'static Variant, op: Op, dtype: Dtype) -> Result<(), Failed> {
     for n in TWIN_SIZES {

@@ -1,9 +1,9 @@
 //! `nvvm-builder KERNELS ARCH OUT CARGO...`: compiles the crate in the folder KERNELS for ARCH
-//! (`compute_90`) with rustc_codegen_nvvm and writes its PTX to OUT. CARGO are further arguments of
-//! `cargo build`: `cargo xtask build-ptx` passes the flags that both of its code generators need.
+//! (`compute_90`) with rustc_codegen_nvvm and writes its PTX to OUT. CARGO stands for further arguments
+//! of `cargo build`. `cargo xtask build-ptx` passes the flags that both of its code generators need.
 //!
-//! `CARGO_WORKSPACE_DIR` must name, absolutely, the folder whose `target/` holds the code generator:
-//! cuda_builder looks for it there when it does not run in a build script.
+//! `CARGO_WORKSPACE_DIR` must be the absolute path of the folder whose `target/` contains the code
+//! generator: cuda_builder looks there when it does not run in a build script.
 
 use std::env;
 

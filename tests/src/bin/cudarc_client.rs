@@ -1,5 +1,5 @@
 //! A cudarc program that does not depend on this repository: a sum by blocks and atomics, on two
-//! streams. `cargo test --test programs` runs it in the simulator.
+//! streams. `cargo test --test suite programs::` runs it in the simulator.
 
 use cudarc::{
     driver::{CudaContext, DriverError, LaunchConfig, PushKernelArg},

@@ -1,7 +1,7 @@
-//! `cargo xtask from-packages`: rehearses publishing, builds the published packages, and with these
-//! alone goes from `cargo add warpfold` to a sum in the simulator, as a new user does.
+//! A rehearsal of publishing: builds the published packages, and with these alone goes from
+//! `cargo add warpfold` to a sum in the simulator, as a new user does.
 //!
-//! The home is bare: it has its own `CARGO_HOME`, a project outside of the repository, a toolchain
+//! The environment is bare: a separate `CARGO_HOME`, a project outside of the repository, a toolchain
 //! without rust-src, and a PATH with cargo, rustc and a linker, but neither git nor anything of CUDA.
 //! Dependencies come from the sources that this machine's cargo is configured for. Nothing is published.
 
@@ -9,25 +9,20 @@ use std::{
     env, fs, io,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
+    process::Command,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
 use warpfold_suite::say;
-
-use crate::{
-    doctor::Machine,
-    failure::Failure,
-    packages::{self, Package},
-    process,
-    toolchain::Toolchain,
-    workspace::Workspace,
+use warpfold_suite_build::{
+    failure::Failure, machine::Machine, process, toolchain::Toolchain, workspace::Workspace,
 };
+use xtask::packages::{self, Package};
 
 const ADDED: &str = "warpfold";
 
-/// The example of that package that the new program runs, and its output.
+/// The example of `warpfold` that the new program runs, and its output.
 const EXAMPLE: &str = "examples/sum.rs";
 const PRINTED: &str = "499999.5 on PTX simulator\n";
 
@@ -35,27 +30,16 @@ const PAPERS: [&str; 4] = ["Cargo.toml", "README.md", "LICENSE-APACHE", "LICENSE
 
 const LARGEST: u64 = 10 << 20;
 
-/// Far above a build on a slow machine that downloads over a slow line.
+/// Time limit of a command, far above the time of a build on a slow machine with a slow network.
 const LIMIT: Duration = Duration::from_secs(1800);
 
-/// The arguments of the command.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    /// Exit 1 if `cargo add` and the first run together take longer than SECONDS
-    #[arg(long, value_name = "SECONDS")]
-    pub within: Option<u64>,
-}
-
-/// Runs the command. Exits 1 if it takes longer than allowed.
-///
-/// # Errors
-/// Fails for a package that lacks a file, is too large, or cannot be built from its contents, and for a
-/// program that prints another sum.
-pub fn run(args: &Args) -> Result<ExitCode> {
-    let workspace = Workspace::locate()?;
-    let folder = tempfile::Builder::new().prefix("warpfold-").tempdir()?;
-    let rehearsed = rehearse(&workspace.root, &folder.path().join("rehearsal"))?;
-    let unpacked = pack(&workspace.root, folder.path(), Network::On)?;
+#[test]
+#[ignore = "downloads the dependencies, and compiles them in a home of its own"]
+fn a_new_program_needs_the_packages_alone() {
+    let workspace = Workspace::locate().unwrap();
+    let folder = tempfile::Builder::new().prefix("warpfold-").tempdir().unwrap();
+    let rehearsed = rehearse(&workspace.root, &folder.path().join("rehearsal")).unwrap();
+    let unpacked = pack(&workspace.root, folder.path(), Network::On).unwrap();
     if rehearsed {
         say!("cargo publish --dry-run takes all {} packages", unpacked.len());
     } else {
@@ -63,43 +47,31 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             "not rehearsed: cargo publish asks crates.io itself, and packages come from elsewhere here"
         );
     }
-    let home = Home::new(&workspace, folder.path())?;
-    home.patch(&unpacked)?;
-    let added = unpacked.iter().find(|package| package.name == ADDED);
-    let taken = home.sum(&added.context("the workspace has no package warpfold")?.folder)?;
+    let home = Home::new(&workspace, folder.path()).unwrap();
+    home.patch(&unpacked).unwrap();
+    let added = unpacked.iter().find(|package| package.name == ADDED).unwrap();
+    let taken = home.sum(&added.folder).unwrap();
     say!("from `cargo add {ADDED}` to {} in {:.0} s", PRINTED.trim_end(), taken.as_secs_f64());
-    match args.within {
-        Some(limit) if taken > Duration::from_secs(limit) => {
-            say!("that may take {limit} s");
-            Ok(ExitCode::FAILURE)
-        }
-        _ => Ok(ExitCode::SUCCESS),
-    }
 }
 
-/// A downloaded and unpacked package.
 #[derive(Debug)]
-pub struct Unpacked {
-    /// The name of the package.
-    pub name: String,
-    /// The version of the package.
-    pub version: String,
+pub(crate) struct Unpacked {
+    pub(crate) name: String,
+    pub(crate) version: String,
     /// The folder with its files, `<name>-<version>`.
-    pub folder: PathBuf,
+    pub(crate) folder: PathBuf,
 }
 
 /// Permission to look for newer versions of dependencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Network {
-    /// Cargo may query the registry.
+pub(crate) enum Network {
     On,
-    /// Only packages on this machine are used.
     Off,
 }
 
-/// Runs cargo's publish of all packages without the upload, including its queries of the registry. Its
-/// output files are not used or built: [`pack`] makes those. Returns `false` if cargo is configured to
-/// replace crates.io, and therefore publishes nothing.
+/// Runs cargo's publish of all packages without the upload, including its queries of the registry. The
+/// output files are not used: [`pack`] makes the packages that are built. Returns `false` if cargo is
+/// configured to replace crates.io, and therefore publishes nothing.
 fn rehearse(root: &Path, folder: &Path) -> Result<bool> {
     let mut cargo = packages::cargo(root);
     cargo.args(["publish", "--dry-run", "--workspace", "--quiet", "--no-verify", "--allow-dirty"]);
@@ -111,15 +83,12 @@ fn rehearse(root: &Path, folder: &Path) -> Result<bool> {
 }
 
 /// Builds the packages that a workspace publishes below a folder, and unpacks them there.
-///
-/// # Errors
-/// Fails for a package that lacks one of its sources or papers or is too large, and with cargo's errors.
-pub fn pack(root: &Path, folder: &Path, network: Network) -> Result<Vec<Unpacked>> {
+pub(crate) fn pack(root: &Path, folder: &Path, network: Network) -> Result<Vec<Unpacked>> {
     let (mut packages, _) = packages::of(root)?;
     packages.retain(Package::is_published);
     ensure!(!packages.is_empty(), "no package of this workspace may be published");
     let mut cargo = packages::cargo(root);
-    // In one call, so that cargo orders them by dependency. They are built later, in the bare home.
+    // One call for all packages, so that cargo orders them by dependency. They are built later.
     cargo.args(["package", "--quiet", "--no-verify", "--allow-dirty", "--target-dir"]).arg(folder);
     for package in &packages {
         cargo.args(["-p", &package.name]);
@@ -186,7 +155,7 @@ impl Home {
             let path = machine.on_path(linker).with_context(|| format!("no {linker} to link with"))?;
             symlink(fs::canonicalize(path)?, home.folder.join("bin").join(linker))?;
         }
-        // Package sources remain the machine's configuration.
+        // Keeps this machine's configuration of package sources.
         for name in ["config.toml", "config"] {
             if let Some(text) = cargo_home().and_then(|home| fs::read(home.join(name)).ok()) {
                 fs::write(home.folder.join(".cargo").join(name), text)?;
@@ -229,7 +198,7 @@ impl Home {
         let mut command = Command::new(programs.join(name));
         command.current_dir(folder).env_clear().env("PATH", path);
         command.env("HOME", &self.folder).env("CARGO_HOME", self.folder.join(".cargo"));
-        // Hides the driver of a GPU.
+        // Hides the driver of a GPU from the program.
         command.env("WARPFOLD_LIBCUDA", self.folder.join("no/libcuda.so.1"));
         command.envs(env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_of_network)));
         command
@@ -279,10 +248,8 @@ fn with<'c>(command: &'c mut Command, arguments: &[&str]) -> &'c mut Command {
     command.args(arguments)
 }
 
-/// Runs a command and returns its output.
-///
-/// # Errors
-/// Returns the first line of standard error with `error`, or else its last line.
+/// Runs a command and returns its output. The error is the first line of standard error with `error`, or
+/// else its last line.
 fn finish(mut command: impl std::borrow::BorrowMut<Command>, what: &str) -> Result<String> {
     let output = process::run(command.borrow_mut(), LIMIT)?;
     let error = output.stderr.lines().find(|line| line.trim_start().starts_with("error"));
@@ -333,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn publishing_is_not_rehearsed_where_another_registry_stands_for_the_usual_one() {
+    fn publish_rehearsal_is_skipped_with_a_replaced_registry() {
         let (folder, made) = (workspace(""), tempfile::tempdir().unwrap());
         let elsewhere = "[source.crates-io]\nreplace-with = \"mirror\"\n\
                          [source.mirror]\nlocal-registry = \"mirror\"\n";
@@ -372,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn the_network_is_all_that_the_environment_says() {
+    fn network_variables_are_recognized() {
         for name in ["http_proxy", "HTTPS_PROXY", "SSL_CERT_FILE", "CARGO_HTTP_CAINFO"] {
             assert!(is_of_network(name), "{name}");
         }

@@ -4,6 +4,8 @@
 //! A `directory` source holds the packages and their dependencies in place of the registry, so that
 //! `cargo add` finds them by name and version, and the program needs no path, patch or workspace.
 
+mod from_packages;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -13,7 +15,8 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 use warpfold_tests::root;
-use xtask::from_packages::{self, Network, Unpacked};
+
+use from_packages::{Network, Unpacked};
 
 struct Outside {
     folder: TempDir,
@@ -112,7 +115,7 @@ fn manifests() -> Vec<Value> {
         said(cargo.current_dir(root()).args(["metadata", "--no-deps", "--format-version", "1"]));
     let mut metadata: Value = serde_json::from_str(&metadata).unwrap();
     let Value::Array(packages) = metadata["packages"].take() else { panic!("no packages") };
-    // `publish = false` is an empty list of registries; without the key there is none.
+    // In the metadata, `publish = false` is an empty list; no `publish` is null.
     let published: Vec<Value> =
         packages.into_iter().filter(|package| package["publish"].is_null()).collect();
     assert!(!published.is_empty(), "no package may be published");
@@ -140,7 +143,7 @@ fn documented(path: &str) -> String {
 }
 
 #[test]
-fn every_published_package_says_what_a_registry_asks_for() {
+fn published_packages_have_the_required_metadata() {
     for package in manifests() {
         let name = &package["name"];
         for key in ["license", "description", "readme", "rust_version"] {
@@ -169,7 +172,7 @@ fn every_published_package_says_what_a_registry_asks_for() {
 }
 
 #[test]
-fn packages_are_all_that_a_program_gets() {
+fn program_builds_from_the_packages_alone() {
     let outside = Outside::new(&documented("sim/src/lib.rs"), &["warpfold-abi", "warpfold-sim"]);
     assert_eq!(outside.run(), "right\n");
     let manifest = fs::read_to_string(outside.program.join("Cargo.toml")).unwrap();

@@ -125,7 +125,7 @@ mod generic {
             let (partials, counter) = (poisoned::<T>(grid as usize), memory(&[0_u32]));
             let geometry = Geometry { cooperative: true, ..Geometry::linear(grid, block, 0) };
             let all = [from.address(), partials.address(), counter.address(), to.address()];
-            // The counter is not reset in between: the barrier works from either state of it.
+            // The counter is not reset in between: the barrier works from either state of the counter.
             for _ in 0..2 {
                 launch(FILE, &entry::<T>("of_grid"), geometry, all);
                 let sum = |range: std::ops::Range<usize>| input[range].iter().sum::<i64>();
@@ -177,7 +177,7 @@ mod generic {
     }
 }
 
-/// Returns the factor and the summand of the composition of x ↦ 3x + value over the values in order.
+/// Returns a and b of a·x + b, the composition of x ↦ 3x + value for the values in order.
 fn composed(values: &[u32]) -> (u32, u32) {
     values.iter().fold((1, 0), |(a, b): (u32, u32), &value| {
         (a.wrapping_mul(3), b.wrapping_mul(3).wrapping_add(value))
@@ -185,7 +185,7 @@ fn composed(values: &[u32]) -> (u32, u32) {
 }
 
 #[test]
-fn an_operation_of_the_kernels_own_keeps_its_order_and_several_values_go_together() {
+fn custom_operations_keep_order_and_reduce_several_values() {
     for block in BLOCKS {
         let input: Vec<u32> =
             elements(2 * block as usize).into_iter().map(|value| value as u32).collect();
@@ -221,7 +221,7 @@ fn an_operation_of_the_kernels_own_keeps_its_order_and_several_values_go_togethe
 }
 
 #[test]
-fn votes_count_the_threads_that_are_there_and_no_others() {
+fn votes_count_only_existing_threads() {
     for block in BLOCKS {
         for odd in
             [|_| true, |_| false, |thread: usize| thread.is_multiple_of(3), |thread: usize| thread != 0]
@@ -262,6 +262,6 @@ fn votes_count_the_threads_that_are_there_and_no_others() {
 
 #[test]
 fn the_device_under_test_has_clusters() {
-    // The tests above run all of them; none is left out where clusters are missing.
+    // The tests above would fail without clusters, not be skipped.
     assert!(device().info().arch >= "sm_90".parse().unwrap());
 }

@@ -68,7 +68,7 @@ impl Graph {
 }
 
 #[test]
-fn what_cust_brings_is_known() {
+fn dependencies_of_cust_are_listed() {
     let graph = Graph::new();
     let (cust, _) = graph.names.iter().find(|(_, name)| *name == "cust 0").expect("the suite has it");
     let others = graph.reached(Some(cust));
@@ -78,11 +78,28 @@ fn what_cust_brings_is_known() {
 }
 
 #[test]
-fn nobody_gets_cust_unasked() {
+fn cust_is_an_optional_dependency() {
     for package in ["warpfold", "warpfold-driver"] {
         let tree = ["tree", "--locked", "--edges", "normal,build", "--prefix", "none", "-p", package];
         let has_cust = |tree: &[&str]| cargo(tree).lines().any(|line| line.starts_with("cust v"));
         assert!(!has_cust(&tree), "{package}");
         assert!(has_cust(&[&tree[..], &["--features", "cust"]].concat()), "{package} by the feature");
     }
+}
+
+/// Returns name, version and features of each package that a call of `cargo tree` prints.
+fn compiled(selection: &[&str]) -> BTreeSet<String> {
+    let tree =
+        cargo(&[&["tree", "--locked", "--prefix", "none", "--format", "{p}\t{f}"], selection].concat());
+    let line = |line: &str| line.trim_end_matches(" (*)").replace(" (proc-macro)", "");
+    tree.lines().map(line).collect()
+}
+
+/// A dependency with other features is another artifact, and everything that uses it is compiled again.
+#[test]
+fn tests_use_the_artifacts_of_xtask() {
+    let of_xtask = compiled(&["--package", "xtask", "--edges", "normal,build"]);
+    let of_tests = compiled(&["--workspace", "--edges", "normal,build,dev"]);
+    let others: Vec<&String> = of_xtask.difference(&of_tests).collect();
+    assert!(others.is_empty(), "give xtask/Cargo.toml the features that tests have: {others:?}");
 }

@@ -1,7 +1,7 @@
 //! The PTX embedded in the library is up to date with the kernels.
 
-use warpfold_lab::workspace::Workspace;
-use xtask::embed_ptx;
+use warpfold_suite_build::embed_ptx;
+use warpfold_suite_build::workspace::Workspace;
 
 #[test]
 fn the_embedded_ptx_was_made_of_the_kernels() {
@@ -10,7 +10,7 @@ fn the_embedded_ptx_was_made_of_the_kernels() {
 }
 
 #[test]
-fn the_suites_operations_are_embedded_as_the_kernels_give_them() {
+fn embedded_suite_operations_match_the_kernels() {
     let workspace = Workspace::locate().unwrap();
     embed_ptx::check_suite(&workspace).unwrap_or_else(|error| panic!("{error}"));
 }

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, fs, process::Command};
 
-use warpfold_lab::{
+use warpfold_measure::{
     explain::{Explained, case::Case, validate::METRICS},
     workspace::Workspace,
 };
@@ -48,7 +48,7 @@ fn active_warps_of_each_step_are_those_of_write_up_b() {
 }
 
 #[test]
-fn the_strided_tree_conflicts_step_by_step_and_the_others_do_not() {
+fn only_the_strided_tree_has_bank_conflicts() {
     for (side, one) in both(&case("interleaved_strided")) {
         assert_eq!(one.facts.conflict_degrees(), [2, 4, 8, 8, 8, 4, 2, 1], "{side}");
     }
@@ -61,7 +61,7 @@ fn the_strided_tree_conflicts_step_by_step_and_the_others_do_not() {
 }
 
 #[test]
-fn the_shared_transpose_conflicts_32_ways_and_the_padded_one_not_at_all() {
+fn padding_removes_the_transposes_bank_conflicts() {
     for (id, degree) in [("transpose_shared", 32), ("transpose_padded", 1)] {
         for (side, one) in both(&case(id)) {
             let loads = one.facts.total.shared_loads;
@@ -127,7 +127,7 @@ fn loads_under_way_are_counted_until_their_first_use() {
 }
 
 #[test]
-fn counters_stand_beside_the_lines_that_cause_them() {
+fn counters_are_attributed_to_their_source_lines() {
     let one = explain("interleaved_strided");
     let file = one.run.own_file();
     let source = fs::read_to_string(root().join(&file)).unwrap();
@@ -154,7 +154,7 @@ fn counters_stand_beside_the_lines_that_cause_them() {
 }
 
 #[test]
-fn what_is_inlined_counts_where_it_is_called_and_where_it_is_written() {
+fn inlined_code_counts_at_call_site_and_definition() {
     let one = explain("unroll_last_warp");
     let file = one.run.own_file();
     let source = fs::read_to_string(root().join(&file)).unwrap();
@@ -253,7 +253,7 @@ fn a_page_shows_block_0_step_by_step() {
     ]);
     assert_eq!((code, text.trim()), (Some(0), path.to_str().unwrap()), "{error}");
     let page = fs::read_to_string(&path).unwrap();
-    // The load, eight steps and the remainder; the worst conflict is 8-way.
+    // The load, eight steps of the tree and the output; three have an 8-way conflict.
     assert_eq!(page.matches(" active</span>").count(), 10);
     assert_eq!(page.matches("8-way").count(), 3);
     assert!(page.contains("let k = 2 * s * tid;") && !page.contains("Reduction<T>>"), "escaped");
@@ -288,7 +288,7 @@ fn complaints(error: &str) -> Vec<&str> {
 }
 
 #[test]
-fn what_cannot_be_explained_is_refused_in_one_line() {
+fn invalid_explain_arguments_give_a_one_line_error() {
     for (args, reason) in [
         (&["explain", "--variant", "sequentiel"][..], "sequential"),
         (&["explain", "--variant", "cpu_serial"], "no kernel"),

@@ -2,7 +2,7 @@
 //! cannot be injected into a GPU.
 //!
 //! Proves that an error is only an error: nothing panics, and no memory of pending work is freed, even
-//! if a wait fails so that the pending work is unknown. The library has the same tests of its own.
+//! if a failed wait leaves unknown what is pending. The library has the same tests of its own.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -34,7 +34,7 @@ fn context(device: &Device) -> sys::CUcontext {
 
 fn finish(context: sys::CUcontext) {
     let driver = warpfold_sim_driver::driver();
-    // SAFETY: the context was made by a test and is not destroyed before this.
+    // SAFETY: the context was made by a test, which does not destroy it before this function returns.
     unsafe { driver.ctx_set_current(Some(warpfold_driver::Context::from_raw(context))) }.unwrap();
     driver.ctx_synchronize().unwrap();
 }
@@ -98,7 +98,7 @@ impl Run {
         let mut measured = Measured::new(&self.reducer, job, None, expected)?;
         let inputs = Rotation::of(&self.input, 8, 3, 1)?;
         let input = inputs.slot(1).input();
-        // SAFETY: the slot holds the elements; `time_runs` waits.
+        // SAFETY: the slot holds the elements, and `time_runs` waits before `inputs` is dropped.
         let launch = |_| unsafe { measured.launch(&self.stream, input) };
         time_runs(&self.stream, 2, || Ok(()), launch)?;
         assert!(measured.check(input)?);
@@ -132,11 +132,11 @@ impl Run {
         let reduction = &reductions[0];
         let rotation = Rotation::of(input, 8, 3, 1)?;
         let mut workspace = reduction.workspace()?;
-        // SAFETY: nothing runs yet; all of it lives until the graph has completed.
+        // SAFETY: a capture runs nothing, and the slot and workspace outlive the graph's runs.
         let graph = Graph::capture(stream, |stream| unsafe {
             reduction.launch(stream, rotation.slot(0).input(), &mut workspace).map(drop)
         })?;
-        // SAFETY: `time_runs` waits.
+        // SAFETY: `time_runs` waits before the slot and the workspace are dropped.
         time_runs(stream, 2, || Ok(()), |_| unsafe { graph.launch(stream) })?;
         assert_eq!(workspace.value(Dtype::I32)?, *sum);
         Ok(())
@@ -144,10 +144,10 @@ impl Run {
 }
 
 #[test]
-fn an_error_that_passes_is_an_error_and_no_more() {
+fn transient_errors_are_returned_and_recovered_from() {
     let Some(device) = simulated() else { return };
     let mut run = Run::new(&device).unwrap();
-    // Objects that are created once exist from here on.
+    // The first run creates the objects that later runs reuse.
     run.all().unwrap();
     let log = record_calls();
     run.all().unwrap();
@@ -167,7 +167,7 @@ fn an_error_that_passes_is_an_error_and_no_more() {
 }
 
 #[test]
-fn an_error_while_things_are_made_is_an_error_and_no_more() {
+fn errors_during_construction_are_returned_without_leaks() {
     let Some(device) = simulated() else { return };
     let log = record_calls();
     Run::new(&device).unwrap().all().unwrap();
@@ -207,7 +207,7 @@ fn after_a_failed_launch_the_counter_is_cleared_once() {
 
 /// A wait that fails twice leaves the pending work unknown: nothing is freed or used any more.
 #[test]
-fn a_device_whose_work_cannot_be_waited_for_is_abandoned() {
+fn device_is_abandoned_after_a_wait_fails_twice() {
     let Some(device) = simulated() else { return };
     let waits = {
         let mut run = Run::new(&device).unwrap();
@@ -228,12 +228,12 @@ fn a_device_whose_work_cannot_be_waited_for_is_abandoned() {
         drop(faults);
         let refused = |error: &Error| matches!(error, Error::Abandoned { .. });
         assert!(matches!(error, Error::Driver { .. }) || refused(&error), "wait {wait}: {error}");
-        // The library's failed waits leak the memory that they were for, and nothing else.
+        // A failed wait in the library leaks only the memory that the unfinished work uses.
         if let Err(later) = run.all() {
             abandoned += 1;
             for later in [later, device.stream().map(drop).unwrap_err()] {
                 assert!(refused(&later), "wait {wait}: {later}");
-                assert!(later.to_string().contains("start the program anew"), "{later}");
+                assert!(later.to_string().contains("restart the program"), "{later}");
             }
             drop((run, device));
             assert!(memory_in_use(context) >= before, "wait {wait}: something was freed");
@@ -245,7 +245,7 @@ fn a_device_whose_work_cannot_be_waited_for_is_abandoned() {
 }
 
 #[test]
-fn a_copy_to_the_host_that_cannot_be_waited_for_does_not_touch_the_hosts_memory() {
+fn failed_copy_wait_does_not_touch_host_memory() {
     let Some(device) = simulated() else { return };
     let memory = device.allocate(1000).unwrap();
     memory.fill(0, 7, 1000).unwrap();
@@ -260,7 +260,7 @@ fn a_copy_to_the_host_that_cannot_be_waited_for_does_not_touch_the_hosts_memory(
 
 /// After a caller's panic, no work is pending that uses the dropped objects, and no stream is capturing.
 #[test]
-fn what_panics_while_something_runs_leaves_nothing_running() {
+fn panic_leaves_no_pending_work_or_capture() {
     let Some(device) = simulated() else { return };
     let _no_findings = NoFindings::in_context(context(&device));
     let mut run = Run::new(&device).unwrap();
@@ -271,7 +271,7 @@ fn what_panics_while_something_runs_leaves_nothing_running() {
         let inputs = Rotation::of(&input, 8, 3, 1).unwrap();
         let launch = |at| {
             assert_eq!(at, 0, "the second run panics");
-            // SAFETY: `time_runs` waits, and then all of it is dropped.
+            // SAFETY: `time_runs` waits before the input, the workspace and the reduction are dropped.
             unsafe { reduction.launch(&stream, inputs.slot(0).input(), &mut workspace) }.map(drop)
         };
         time_runs(&stream, 2, || Ok(()), launch)

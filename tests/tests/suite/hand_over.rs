@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use warpfold_abi::meeting;
+use warpfold_abi::{form, meeting};
 use warpfold_sim::{Args, Config, Exploration, ExploreError, Explored, Gpu, Launch, Module};
 use warpfold_tests::{library_ptx, ptx};
 
@@ -20,21 +20,21 @@ struct Case {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
-    /// `ReduceOnce`, f32: partials and a counter.
+    /// A sum of f32 with partial results and a counter in memory; the arguments are `ReduceOnce`.
     Once,
-    /// `ReduceOnce`, f32, with a cooperative launch's counter, which is not reset.
+    /// Like `Once`, but with the counter of a cooperative launch, which is not reset.
     Cooperative,
-    /// Sum by `ReduceCut`, f32: slots.
+    /// A sum of f32 with values in slots; the arguments are `ReduceCut`.
     Sum,
-    /// Sum by `ReduceCut`, f64.
+    /// Like `Sum`, for f64.
     Doubles,
-    /// Index of the least element by `ReduceCut`, f32.
+    /// Like `Sum`, but the index of the least element.
     Place,
     /// The collectives' test kernels, on integers.
     Integers,
-    /// Sum by `ReduceContinued`, f32: one launch per member of a group of devices.
+    /// A sum of f32 by `ReduceContinued`, with one launch per member of a group of devices.
     Members,
-    /// Index of the least element by `ReduceContinued`, f64.
+    /// Like `Members`, but the index of the least f64 element.
     PlaceOfMembers,
 }
 
@@ -81,7 +81,7 @@ impl Case {
     fn bits(&self, x: u32) -> u64 {
         match self.kind {
             Kind::Integers => x.into(),
-            // The least negated value is the first of the greatest elements, which the last block has.
+            // The negated elements have their first minimum in the last block.
             Kind::Place => (-(x as f32)).to_bits().into(),
             Kind::PlaceOfMembers => (-f64::from(x)).to_bits(),
             Kind::Doubles => f64::from(x).to_bits(),
@@ -109,7 +109,7 @@ impl Case {
             .collect();
         let input = alloc(bytes.len() as u64);
         gpu.write(input, &bytes).unwrap();
-        // Members have their own outputs, besides the common one.
+        // Each member of a group has an output of its own; another one is shared.
         let output = alloc(OUTPUT * u64::from(self.launches + 1));
         let meeting = alloc(meeting::bytes(self.launches));
         Memory { input, slots: alloc(SLOTS), counter: alloc(4), output, meeting }
@@ -126,7 +126,8 @@ impl Case {
             Kind::Sum | Kind::Doubles | Kind::Place => {
                 let groups = elements * u64::from(self.width()) / 16;
                 let tile = u64::from(THREADS);
-                Args::new().ptr(input).u64(0).u64(groups).u64(0).u64(tile).ptr(slots).ptr(output)
+                let cut = Args::new().ptr(input).u64(0).u64(groups).u64(0).u64(tile);
+                cut.ptr(slots).ptr(output).u64(1).u64(form::OUTPUT).u64(0)
             }
             Kind::Integers => Args::new().ptr(input).ptr(slots).ptr(counter).ptr(output),
             Kind::Members | Kind::PlaceOfMembers => {
@@ -202,8 +203,8 @@ impl Case {
         exploration.run(|gpu| self.check(gpu, &memory))
     }
 
-    /// Returns the PTX of a file. Members' launches do not wait for each other; an exploration lets them
-    /// overlap by removing the wait for the launch before.
+    /// Returns the PTX of a file. Launches of members do not wait for each other: to explore them as
+    /// overlapping launches, the wait for the preceding launch is removed.
     fn text(&self, file: &str) -> String {
         if !self.are_members() {
             return ptx(file).text;
@@ -227,8 +228,8 @@ impl Case {
         }
     }
 
-    /// Explores the kernel with each instruction that contains `ordered` changed in turn to contain
-    /// `broken` instead. There are `count` of them, and `needed` must be found wrong.
+    /// Explores the kernel with each of the `count` occurrences of `ordered` changed in turn to
+    /// `broken`, and checks that exactly `needed` of the changes are found wrong.
     fn must_fail(&self, file: &str, ordered: &str, broken: &str, [needed, count]: [usize; 2]) {
         let text = self.text(file);
         let body = body(&text, self.entry);
@@ -302,33 +303,34 @@ fn the_reducer_hands_over_each_value_once() {
     {
         reducer(blocks, launches, overlapping).must_hold("reducer_sum_f32");
     }
-    // Two cells per block, and three.
+    // Each block publishes two words in the first case, and three in the second.
     reducer_of_doubles(2, 2, true).must_hold("reducer_sum_f64");
     reducer_of_places(2, 1, false).must_hold("reducer_argmin_f32");
 }
 
 #[test]
-fn three_launches_of_the_reducer_that_overlap_use_the_slots_in_turn() {
+fn three_overlapping_launches_can_share_the_slots() {
     reducer(2, 3, true).must_hold("reducer_sum_f32");
 }
 
 #[test]
-fn the_reducer_is_wrong_without_any_of_what_orders_it() {
+fn removing_any_ordering_breaks_the_reducer() {
     let file = "reducer_sum_f32";
     let case = reducer(2, 2, true);
-    // Both kinds of blocks wait for the launch before.
+    // Blocks that publish a value and the block that combines the values wait for the preceding launch.
     case.must_fail(file, "griddepcontrol.wait;", "", [2, 2]);
     // A weak load need never observe the value that it waits for.
     case.must_fail(file, "ld.relaxed.gpu.global.b64", "ld.global.b64", [1, 1]);
-    // Nor need a load observe a weak store, if that is the one that publishes. The store that empties a
-    // cell may be weak, as the launch ends after it, but it is needed.
+    // A load need not observe a weak store either, so that the store that publishes a value must not be
+    // weak. The store that clears the slot afterwards may be weak, because the launch ends after it, but
+    // it must not be missing.
     case.must_fail(file, "st.relaxed.gpu.global.b64", "st.global.b64", [1, 2]);
     case.must_fail(file, "st.relaxed.gpu.global.b64", "st.relaxed.cta.global.b64", [1, 2]);
     case.must_fail(file, "st.relaxed.gpu.global.b64", "// st", [2, 2]);
 }
 
 #[test]
-fn the_last_block_sees_the_partial_results_of_all() {
+fn last_block_observes_all_partial_results() {
     for (blocks, launches) in [(2, 1), (3, 1), (2, 2)] {
         last_block(blocks, launches).must_hold("single_pass_last_block");
     }
@@ -345,7 +347,7 @@ fn the_last_block_sees_the_partial_results_of_all() {
 }
 
 #[test]
-fn the_last_device_to_arrive_sees_the_values_of_all() {
+fn last_device_observes_the_values_of_all_devices() {
     let (sums, places) = ("reducer_continued_sum_f32", "reducer_continued_argmin_f64");
     members(2).must_hold(sums);
     members(3).must_hold(sums);
@@ -357,12 +359,12 @@ fn the_last_device_to_arrive_sees_the_values_of_all() {
     }
     members(2).must_fail(sums, ordered, "atom.release.sys.global.inc", [1, 1]);
     members(2).must_fail(sums, ordered, "atom.acq_rel.cta.global.inc", [1, 1]);
-    // This passes lane 0's acquire on to the other lanes of its warp.
+    // The warp barrier passes lane 0's acquire on to the other lanes.
     members(2).must_fail(sums, "bar.warp.sync", "// bar.warp.sync", [1, 1]);
 }
 
 #[test]
-fn a_barrier_of_the_grid_shows_what_was_written_in_front_of_it() {
+fn grid_barrier_publishes_earlier_writes() {
     for (blocks, launches) in [(2, 1), (3, 1), (2, 2)] {
         cooperative(blocks, launches).must_hold("cooperative");
     }
@@ -374,7 +376,7 @@ fn a_barrier_of_the_grid_shows_what_was_written_in_front_of_it() {
 }
 
 #[test]
-fn a_reduction_of_the_grid_is_right_by_whichever_block_is_last() {
+fn grid_reduction_is_correct_for_any_last_block() {
     grid_collective(2).must_hold("testing_collectives");
     grid_collective(3).must_hold("testing_collectives");
     let ordered = "atom.acq_rel.gpu.global.inc";

@@ -1,6 +1,6 @@
-//! The ladder's pages against the sources: snippets match the marked source, and rung, twin and section
-//! link to each other. `cargo xtask check-text` follows all links. The output of their commands is
-//! compared in host/tests/ladder.rs and xtask/tests/ladder.rs.
+//! The ladder's pages against the sources: snippets match the marked source, and a variant's kernel,
+//! twin and section link to each other. `cargo xtask lint text` follows all links. The output of the
+//! pages' commands is compared in ladder_runs.rs and xtask/tests/commands/ladder.rs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use warpfold_lab::ladder::{self, snippets};
+use warpfold_measure::ladder::{self, snippets};
 use warpfold_suite::catalogue::{self, VARIANTS, Variant, Work};
 use warpfold_tests::root;
 
@@ -124,7 +124,7 @@ fn header(path: &str, comment: &str) -> String {
 }
 
 #[test]
-fn the_sources_name_the_place_of_every_rung() {
+fn sources_page_lists_every_rung() {
     let (text, sections) = (read("docs/sources.md"), sections());
     for variant in VARIANTS {
         let page = sections[variant.id].page.trim_start_matches("docs/");

@@ -1,4 +1,4 @@
-//! Every run of a variant that the ladder's pages show, in the simulator, and every number claimed.
+//! Runs every command of the ladder's pages in the simulator, and checks every number that they claim.
 //!
 //! Proves that the numbers are those of the kernels as rustc's NVPTX target compiles them for sm_90;
 //! another compiler may give other numbers.
@@ -12,19 +12,18 @@ use std::{
 };
 
 use tempfile::TempDir;
-use warpfold_lab::{
-    ladder::{
-        self,
-        commands::{self, Claim, Program, Unit},
-    },
-    workspace::Workspace,
+use warpfold_measure::ladder::{
+    self,
+    commands::{self, Claim, Program, Unit},
 };
 use warpfold_suite::catalogue::VARIANTS;
-use xtask::{
+use warpfold_suite_build::{
     build_ptx::{self, Built, Choice, Kernels, Request},
-    doctor::Machine,
+    machine::Machine,
     suite,
+    workspace::Workspace,
 };
+use warpfold_tests::{program, root};
 
 fn ptx_root() -> &'static Path {
     static ROOT: OnceLock<TempDir> = OnceLock::new();
@@ -59,9 +58,8 @@ struct Run {
 }
 
 fn runs() -> Vec<Run> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut runs = Vec::new();
-    for (page, text) in ladder::read(root).unwrap() {
+    for (page, text) in ladder::read(root()).unwrap() {
         let all = commands::commands(&text).unwrap_or_else(|error| panic!("{page}: {error:#}"));
         runs.extend(all.into_iter().filter_map(|command| match command.program {
             Program::Variant(id) if !command.needs_gpu => Some(Run { page, command, id }),
@@ -72,8 +70,7 @@ fn runs() -> Vec<Run> {
 }
 
 fn output(command: &commands::Command, id: &str) -> Output {
-    let binary = Path::new(env!("CARGO_BIN_EXE_sequential")).with_file_name(id);
-    let mut run = Command::new(binary);
+    let mut run = Command::new(program(id));
     run.args(&command.arguments)
         .env("WARPFOLD_PTX_DIR", ptx_root())
         .env("WARPFOLD_LIBCUDA", "/nowhere/libcuda.so.1");
@@ -115,7 +112,7 @@ fn wrong(Run { page, command, id }: &Run) -> Option<String> {
 }
 
 #[test]
-fn every_run_prints_what_the_ladder_says() {
+fn runs_print_the_numbers_of_the_ladder() {
     let wrong: Vec<String> = runs().iter().filter_map(wrong).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -2,13 +2,13 @@
 //! the blocks' steps: with the kernels' own PTX, and without the waits, which must be detected.
 //! hand_over.rs covers kernels with a single result.
 
-use warpfold_abi::segments::BLOCK;
+use warpfold_abi::{form, segments::BLOCK};
 use warpfold_sim::{Args, Config, Exploration, ExploreError, Explored, Gpu, Launch, Module};
 use warpfold_tests::library_ptx;
 
 /// The instruction that waits for completion of the launches before.
 const WAIT: &str = "griddepcontrol.wait;";
-/// Elements that a launch may read: those of launch k are all k + 1.
+/// Number of elements that a launch may read. All elements of launch k have the value k + 1.
 const ELEMENTS: u64 = 4096;
 const LIMIT: u64 = 200;
 const BYTES: u64 = 256;
@@ -20,7 +20,7 @@ struct Case {
     threads: u32,
     results: u64,
     len: u64,
-    /// Returns the bytes of a result of elements that are all 2, given their number.
+    /// Bytes of the result for this many elements, each equal to 2.
     result: fn(u64) -> Vec<u8>,
     arguments: fn(&Memory, u64) -> Args,
 }
@@ -33,17 +33,22 @@ struct Memory {
     output: u64,
 }
 
+/// Adds the last parameters: the form of the results, and the delta degrees of freedom.
+fn formed(args: Args) -> Args {
+    args.u64(form::OUTPUT).u64(0)
+}
+
 fn rows(rows: u64, len: u64, share: u64, memory: &Memory, input: u64) -> Args {
     let shape = Args::new().ptr(input).u64(rows).u64(len).u64(len);
-    shape.u64(share).u64(32).ptr(memory.slots).ptr(memory.output)
+    formed(shape.u64(share).u64(32).ptr(memory.slots).ptr(memory.output))
 }
 
 fn axis(len: u64, width: u64, [share, across]: [u64; 2], memory: &Memory, input: u64) -> Args {
     let shape = Args::new().ptr(input).u64(1).u64(0).u64(len).u64(width).u64(width);
-    shape.u64(share).u64(across).ptr(memory.slots).ptr(memory.output)
+    formed(shape.u64(share).u64(across).ptr(memory.slots).ptr(memory.output))
 }
 
-/// Returns the arguments of a single result along two axes, the slower of which has two positions.
+/// Returns the arguments for a reduction of two axes to one result. The slower axis has length 2.
 fn view([units, unit]: [u64; 2], share: u64, memory: &Memory, input: u64) -> Args {
     // Axes with results, their strides, and the strides of the results.
     let args = (0..2 + 3 + 3).fold(Args::new().ptr(input).u64(1), |args, _| args.u64(1));
@@ -51,7 +56,7 @@ fn view([units, unit]: [u64; 2], share: u64, memory: &Memory, input: u64) -> Arg
     let args = args.u64(len).u64(1).u64(unit).u64(len * unit).u64(len * unit);
     // Reduced axes, for one result per block.
     let args = args.u64(units / threads).u64(units % threads).u64(1).u64(1);
-    args.u64(share).ptr(memory.slots).ptr(memory.output)
+    formed(args.u64(share).ptr(memory.slots).ptr(memory.output))
 }
 
 fn top(rows: u64, len: u64, share: u64, memory: &Memory, input: u64) -> Args {
@@ -72,8 +77,8 @@ const AXIS: &str = "reducer_axis_sum_f32";
 const VIEW: &str = "reducer_view_sum_f32";
 const TOP: &str = "reducer_top_largest_f32";
 
-/// Every kernel, with blocks that pass on one value, if it passes on any. Cases that pass on several
-/// values at a time have too many executions to explore.
+/// A case per kernel. Its blocks pass on at most one value at a time, because with several there are too
+/// many executions to explore.
 const CASES: &[Case] = &[
     Case {
         file: ROWS,
@@ -206,7 +211,7 @@ const CASES: &[Case] = &[
         arguments: |memory, input| {
             let segments = Args::new().ptr(input).u64(3000).u64(1).ptr(memory.offsets).u64(1).u64(0);
             let segments = segments.ptr(memory.starts).u64(2).u64(1);
-            segments.ptr(memory.slots).u64(4).ptr(memory.output)
+            formed(segments.ptr(memory.slots).u64(4).ptr(memory.output))
         },
     },
 ];
@@ -239,7 +244,7 @@ impl Case {
         }
     }
 
-    /// Checks the results after both launches; those of the second one must remain.
+    /// Checks the results after both launches: the results of the second one must remain.
     fn check(&self, gpu: &Gpu, memory: &Memory) -> Result<(), String> {
         let read = |address: u64, bytes: u64| {
             let mut read = vec![0; bytes as usize];
@@ -279,7 +284,7 @@ fn launches_that_overlap_leave_the_results_of_the_last() {
     for case in CASES {
         match case.explore(&library_ptx(case.file)) {
             Ok(explored) => println!("{}: {} executions", case.entry(), explored.executions),
-            // Eight warps of a block at its barriers; a key and an index in three cells.
+            // Too many executions: eight warps meet at barriers, or a key and an index take three words.
             Err(ExploreError::TooMany { limit }) if case.threads > 32 || case.file == TOP => {
                 println!("{}: the first {limit} executions", case.entry());
             }
@@ -289,7 +294,7 @@ fn launches_that_overlap_leave_the_results_of_the_last() {
 }
 
 #[test]
-fn without_a_wait_they_do_not() {
+fn overlapping_launches_without_the_wait_fail() {
     for case in CASES {
         let text = library_ptx(case.file);
         let start = text.find(&format!(".entry {}(", case.entry())).unwrap();

@@ -8,7 +8,7 @@ use std::{
 };
 
 use warpfold::internal::KernelFile;
-use warpfold_lab::ladder;
+use warpfold_measure::ladder;
 use warpfold_sim::Module;
 use warpfold_suite::{
     Arch,
@@ -75,7 +75,7 @@ fn every_row_has_a_binary_and_the_reverse() {
 }
 
 #[test]
-fn every_kernel_has_a_twin_that_needs_the_same_and_the_reverse() {
+fn kernels_and_twins_match_in_name_and_architecture() {
     let folder = root().join("cuda");
     assert_partners("cuda/{}.cu", &files(&folder, "cu", |_| true), &names(catalogue::kernels()));
     for variant in catalogue::kernels() {
@@ -87,7 +87,7 @@ fn every_kernel_has_a_twin_that_needs_the_same_and_the_reverse() {
 }
 
 #[test]
-fn every_row_has_a_section_of_the_ladder_in_its_place_and_the_reverse() {
+fn rows_and_ladder_sections_match_in_order() {
     let pages = ladder::read(root()).unwrap();
     let heading = |line: &str| line.strip_prefix("### `")?.strip_suffix('`').map(str::to_owned);
     let lines = pages.iter().flat_map(|(_, text)| text.lines());
@@ -102,8 +102,8 @@ fn every_row_has_a_section_of_the_ladder_in_its_place_and_the_reverse() {
 }
 
 #[test]
-fn the_ptx_has_an_entry_for_every_operation_and_type_and_no_other() {
-    // SAFETY: none is run.
+fn ptx_entries_match_operations_and_types() {
+    // SAFETY: none of the kernels is run.
     for variant in catalogue::kernels().chain(unsafe { catalogue::testing() }) {
         let expected: Names = variant.cases().map(|(op, dtype)| variant.entry(op, dtype)).collect();
         let place = format!("{}.ptx, entry {{}}", variant.id);
@@ -118,7 +118,7 @@ fn entries(ptx: &str) -> Names {
 }
 
 #[test]
-fn the_reducer_has_a_ptx_file_for_every_operation_and_type_with_its_kernels_and_no_other() {
+fn reducer_ptx_files_and_kernels_match_the_catalogue() {
     let reducer = catalogue::find("reducer").unwrap();
     let row = reducer.cases().map(|(op, dtype)| catalogue::reducer_ptx(op.unwrap(), dtype));
     let files: BTreeMap<_, _> = KernelFile::all().map(|file| (file.name(), file.kernels())).collect();
@@ -137,7 +137,7 @@ fn the_reducer_has_a_ptx_file_for_every_operation_and_type_with_its_kernels_and_
 }
 
 #[test]
-fn the_readme_shows_the_example_as_it_is_and_what_it_prints() {
+fn readme_shows_the_example_and_its_output() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let example = fs::read_to_string(root().join("warpfold/examples/sum.rs")).unwrap();
     assert!(readme.contains(&format!("```rust\n{example}```\n")), "README.md has another example");

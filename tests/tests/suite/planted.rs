@@ -9,7 +9,7 @@
 
 use std::{fs, path::PathBuf};
 
-use warpfold_bench::{Contest, Options};
+use warpfold_measure::contest::{Contest, Options};
 use warpfold_suite::{
     Data, Dtype, Op, Plan, PtxStore, Record, Reducer, Reduction, Request, Tuning, Value,
     catalogue::{self, VARIANTS, Variant, Work},
@@ -33,7 +33,7 @@ fn require(expected: &Expected, depth: u64, what: &str) {
         let check = expected.check(planted.value, depth);
         assert!(!check.ok, "{what}: a kernel that {} passes at depth {depth}: {check:?}", planted.what);
     }
-    // Leaves room for the rounding error of a kernel that also drops an element.
+    // Requires detection even if a kernel's rounding error hides part of a dropped element.
     assert_eq!(expected.blind_to(depth), None, "{what}, depth {depth}");
 }
 
@@ -59,7 +59,7 @@ fn depths(variant: &'static Variant, op: Op, data: &Data, reducer: &Reducer) -> 
 }
 
 #[test]
-fn four_wrong_kernels_are_caught_in_every_row_at_every_size_that_is_tested() {
+fn four_wrong_kernels_are_caught_at_every_tested_size() {
     let reducer = Reducer::with(device(), store(), Tuning::of(device().info())).unwrap();
     let mut caught = 0;
     for &dtype in Dtype::ALL {
@@ -94,8 +94,7 @@ fn four_wrong_kernels_are_caught_in_every_binary_by_default() {
             let expected = Expected::mark(op, &mut data, n).unwrap();
             for (variant, ..) in rows().filter(|row| (row.1, row.2) == (op, dtype)) {
                 let depth = match variant.work {
-                    // For any choice, an element takes part in at most as many additions as a block
-                    // makes.
+                    // An upper bound for every launch of the reducer: the smallest one has 128 threads.
                     Work::Reducer => DEFAULT_N / 128,
                     Work::Reduction(_) => {
                         Plan::new(&Request::new(variant, op, &data), device().info()).unwrap().depth
@@ -173,7 +172,7 @@ fn run(reduction: &Reduction, input: &warpfold_suite::Buffer, poison: u8) -> Val
 }
 
 #[test]
-fn launches_that_do_nothing_or_leave_the_last_element_out_are_caught() {
+fn empty_and_truncated_launches_are_caught() {
     let ids: Vec<&str> = catalogue::reductions().map(|variant| variant.id).collect();
     let empty = Empty::of("reductions", &ids);
     let n = 1000;
@@ -198,7 +197,7 @@ fn launches_that_do_nothing_or_leave_the_last_element_out_are_caught() {
 }
 
 #[test]
-fn a_reducer_that_does_nothing_or_leaves_the_last_element_out_is_caught() {
+fn empty_and_truncated_reducers_are_caught() {
     let n = 20_000_u64;
     let options = Options { rounds: 5, warm_up: 1, ..Options::default() };
     for (op, dtype) in [
@@ -234,8 +233,8 @@ fn a_reducer_that_does_nothing_or_leaves_the_last_element_out_is_caught() {
 }
 
 #[test]
-fn a_kernel_that_drops_the_tail_is_caught_at_every_size_that_has_one() {
-    // SAFETY: it gives a wrong result, but accesses no memory out of bounds.
+fn dropped_tail_is_caught_at_every_size_with_a_tail() {
+    // SAFETY: only `testing_drops_tail` is run, which accesses no memory out of bounds.
     let testing = unsafe { catalogue::testing() };
     let broken = testing.iter().find(|variant| variant.id == "testing_drops_tail").unwrap();
     for n in SIZES.into_iter().filter(|n| n % 32 != 0) {
@@ -247,9 +246,9 @@ fn a_kernel_that_drops_the_tail_is_caught_at_every_size_that_has_one() {
     }
 }
 
-/// The records of the binaries and of `run`, transfers included.
+/// Covers the records of the binaries and of `run`, including transfers.
 #[test]
-fn records_of_what_does_nothing_are_wrong() {
+fn records_of_empty_kernels_are_wrong() {
     let empty = Empty::of("records", &["sequential", transfer::KERNEL]);
     let options = warpfold_suite::measure::Options { iterations: 0, warm_up: 0 };
     let Sample { data, expected, .. } = exact(Op::Sum, Dtype::I32, 1000, 1);

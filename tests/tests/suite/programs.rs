@@ -31,10 +31,10 @@ mod linux {
 
     fn made() -> Option<&'static Made> {
         static MADE: OnceLock<Option<Made>> = OnceLock::new();
-        MADE.get_or_init(|| match xtask::suite::nvcc() {
+        MADE.get_or_init(|| match warpfold_suite_build::suite::nvcc() {
             Ok((_, libraries)) => Some(make(libraries.as_deref())),
             Err(error) => {
-                xtask::suite::skip(&format!("{error:#}"));
+                warpfold_suite_build::suite::skip(&format!("{error:#}"));
                 None
             }
         })
@@ -42,15 +42,15 @@ mod linux {
     }
 
     fn make(libraries: Option<&Path>) -> Made {
-        let workspace = warpfold_lab::workspace::Workspace::locate().unwrap();
+        let workspace = warpfold_suite_build::workspace::Workspace::locate().unwrap();
         let built = xtask::build_sim::ensure(&workspace, false).unwrap();
         let folder = tempfile::tempdir().unwrap();
         for (name, source, flags) in KINDS {
-            let (mut nvcc, _) = xtask::suite::nvcc().unwrap();
+            let (mut nvcc, _) = warpfold_suite_build::suite::nvcc().unwrap();
             nvcc.args(["-std=c++17", "-o"]).arg(folder.path().join(name)).args(flags);
             nvcc.arg(root().join(source));
             if let Some(libraries) = libraries {
-                // A toolkit from packages has the library, but not the name used for linking.
+                // CUDA from PyPI lacks this name, by which nvcc finds the shared library.
                 let link = folder.path().join("libcudart.so");
                 if !link.exists() {
                     symlink(libraries.join("libcudart.so.13"), &link).unwrap();
@@ -81,7 +81,7 @@ mod linux {
     }
 
     #[test]
-    fn a_program_of_cudas_runtime_runs_as_it_is() {
+    fn unmodified_cuda_runtime_program_runs() {
         let Some(made) = made() else { return };
         let output = made.run(&["exec", "--gpus", "2"], "shared", &[]);
         let (out, err) = said(&output);
@@ -113,7 +113,7 @@ mod linux {
         let refused = [
             "launch of `scale(float*, int)`: block.x is 1025, allowed is 1 to 1024",
             "launch of `scale(float*, int)`: grid.x is 0, allowed is 1 to 2147483647",
-            "launch of `bounded()`: 65 threads a block, its most are 64",
+            "launch of `bounded()`: 65 threads per block, allowed are at most 64",
         ];
         let mut expected: Vec<String> =
             refused.iter().map(|what| format!("warpfold-sim: cuLaunchKernel: {what}")).collect();
@@ -121,12 +121,12 @@ mod linux {
         let unfreed = "warpfold-sim: cuGraphLaunch: the graph's allocation at 0x";
         let (of_memory, rest): (Vec<&str>, Vec<&str>) =
             err.lines().partition(|line| line.starts_with(unfreed));
-        assert!(matches!(of_memory[..], [line] if line.contains("is not freed since")), "{err}");
+        assert!(matches!(of_memory[..], [line] if line.contains("has not been freed since")), "{err}");
         assert_eq!(rest, expected);
     }
 
     #[test]
-    fn a_thread_that_errs_is_the_programs_error() {
+    fn faulting_thread_is_reported_as_the_programs_error() {
         let Some(made) = made() else { return };
         let output = made.run(&["exec"], "shared", &["fault"]);
         let (out, err) = said(&output);
@@ -140,17 +140,17 @@ mod linux {
 
     /// A GPU's allocations are multiples of 512 bytes, so accesses past the requested size go unnoticed.
     #[test]
-    fn allocations_are_as_long_as_the_program_asks_or_as_a_gpus() {
+    fn allocations_are_exact_or_rounded_as_on_a_gpu() {
         let Some(made) = made() else { return };
         let (out, err) = said(&made.run(&["exec"], "shared", &["behind"]));
         assert_eq!(out, "cudaErrorIllegalAddress\n", "{err}");
-        let says = "it ends 4 bytes behind the end of what argument 0 points to, 4 bytes at 0x";
+        let says = "it ends 4 bytes past the end of the buffer of argument 0, 4 bytes at 0x";
         assert!(err.contains(says), "{err}");
         let (out, err) = said(&made.run(&["exec", "--round", "512"], "shared", &["behind"]));
         assert_eq!((&*out, &*err), ("cudaSuccess\n", ""));
         let output = made.run(&["exec", "--round", "3"], "shared", &["behind"]);
         assert_eq!(output.status.code(), Some(2));
-        assert!(said(&output).1.contains("--round 3: give a power of two"), "{output:?}");
+        assert!(said(&output).1.contains("--round is 3; give a power of two"), "{output:?}");
     }
 
     /// A kernel that is wrong on purpose: name, faulty line, and the rules by which it may be found.
@@ -194,7 +194,7 @@ mod linux {
     }
 
     #[test]
-    fn nothing_is_found_of_the_same_kernels_when_they_are_right() {
+    fn corrected_kernels_have_no_findings() {
         let Some(made) = made() else { return };
         let (out, err) = said(&made.run(&["exec", "--check"], "planted", &["right"]));
         assert_eq!((&*out, &*err), ("", ""));
@@ -205,7 +205,7 @@ mod linux {
     }
 
     #[test]
-    fn what_a_program_does_may_be_suppressed_reviewed_and_explained() {
+    fn findings_can_be_suppressed_exported_and_explained() {
         let Some(made) = made() else { return };
         let known = made.folder.path().join("known");
         let log = made.folder.path().join("found.sarif");
@@ -236,7 +236,7 @@ mod linux {
     }
 
     #[test]
-    fn what_cannot_run_says_why() {
+    fn unsupported_programs_give_the_reason() {
         let Some(made) = made() else { return };
         let output = made.run(&["exec"], "static", &[]);
         assert_eq!(output.status.code(), Some(2));
@@ -274,12 +274,12 @@ mod linux {
         let run = ["run", "--kernel", "scale"];
         let few = made.run(&run, "shared", &["--arg", "n:u32=1"]);
         assert_eq!(few.status.code(), Some(2));
-        assert!(said(&few).1.contains("has 2 parameters, and 1 are given"), "{few:?}");
+        assert!(said(&few).1.contains("has 2 parameters, but 1 are given"), "{few:?}");
     }
 
-    /// A Rust program that uses the CUDA driver through cudarc, which loads it itself.
+    /// A Rust program that uses the CUDA driver through cudarc, which loads the driver at run time.
     #[test]
-    fn a_program_of_cudarcs_runs_as_it_is() {
+    fn unmodified_cudarc_program_runs() {
         let Some(made) = made() else { return };
         for options in [&["exec"][..], &["exec", "--check"], &["exec", "--seed", "7"]] {
             let output = Command::new(&made.command)
@@ -292,7 +292,7 @@ mod linux {
         }
     }
 
-    /// The libraries are in `target/sim-debug/lib`, wherever the target folder is.
+    /// The simulator's libraries are in the folder `lib` beside its program.
     #[test]
     fn the_libraries_have_the_versions_that_programs_ask_for() {
         let Some(made) = made() else { return };
@@ -300,7 +300,7 @@ mod linux {
         let bytes = fs::read(library).unwrap();
         let version = b"libcudart.so.13\0";
         assert!(bytes.windows(version.len()).any(|window| window == version));
-        // Without versions the dynamic linker warns on stderr each time.
+        // If a library has no symbol versions, the dynamic linker warns on stderr each time.
         let output = made.run(&["exec"], "shared", &["fault"]);
         assert!(!said(&output).1.contains("no version information"), "{output:?}");
     }

@@ -10,7 +10,7 @@ use std::{
     sync::OnceLock,
 };
 
-use warpfold_bench::{Contest, Options};
+use warpfold_measure::contest::{Contest, Options};
 use warpfold_suite::abi::{Arguments, Parameter, arguments::ReduceCut};
 use warpfold_suite::{
     Answer, Buffer, Codegen, Data, Dtype, Error, Op, PtxStore, Reducer, Tuning, Value,
@@ -154,9 +154,8 @@ fn any_grid_and_kernel_gives_the_right_result() {
     }
 }
 
-/// The grid is limited to the resident blocks and to the blocks with work.
 #[test]
-fn grids_are_cut_to_what_is_resident_and_has_work() {
+fn grids_are_limited_to_resident_blocks_with_work() {
     let info = device().info();
     let many =
         |block| Choice { kernel: KernelKind::Grid, block, blocks: Blocks::PerMultiprocessor(1000) };
@@ -301,7 +300,7 @@ fn no_elements_need_no_kernel() {
 }
 
 #[test]
-fn a_tuning_file_that_cannot_be_taken_is_no_obstacle() {
+fn invalid_tuning_file_is_ignored_with_a_warning() {
     let folder = Folder::new("tuning");
     let elsewhere = r#"{"format": 1, "gpu": "Some other", "arch": "sm_90", "multiprocessors": 7, "driver": "12.0",
         "command": "none", "tables": []}"#;
@@ -353,7 +352,7 @@ fn kernel(attributes: &str, body: &str) -> String {
     )
 }
 
-/// Returns a store with a broken sum of i32 and everything else intact. Handwritten PTX is stored as
+/// Returns a store with `ptx` for sums of i32, and intact PTX for maxima of i32. `ptx` is stored as
 /// llvm's, whichever compiler's PTX is under test.
 fn broken(folder: &Folder, ptx: &str) -> PtxStore {
     folder.write("llvm/sm_80/reducer_sum_i32.ptx", ptx);
@@ -363,10 +362,9 @@ fn broken(folder: &Folder, ptx: &str) -> PtxStore {
 }
 
 /// A kernel that ends with an error invalidates its context: all later calls there fail with the same
-/// error, and other contexts still work. A GPU invalidates all contexts of the process, and so all other
-/// tests.
+/// error, and other contexts still work. A GPU would invalidate the contexts of all other tests too.
 #[test]
-fn after_a_kernel_has_failed_its_context_is_lost_and_others_work() {
+fn failed_kernel_invalidates_only_its_context() {
     if on_gpu() {
         return;
     }
@@ -379,7 +377,7 @@ fn after_a_kernel_has_failed_its_context_is_lost_and_others_work() {
     let reducer = Reducer::with(&lost, &store, Tuning::fixed(choice).unwrap()).unwrap();
     let buffer = lost.upload(&data).unwrap();
     assert_eq!(value(&reducer, Op::Max, &buffer), max);
-    // Its PTX has no bulk kernel: the grid kernel is used.
+    // The store's PTX for sums has no bulk kernel: the grid kernel is used.
     assert_eq!(reducer.plan(Op::Sum, &buffer).unwrap().unwrap().kernel, KernelKind::Grid);
     for error in [
         reducer.reduce(Op::Sum, &buffer).map(drop).unwrap_err(),
@@ -397,7 +395,7 @@ fn after_a_kernel_has_failed_its_context_is_lost_and_others_work() {
 
 /// A launch that the driver refuses: the kernel does not support blocks of 512 threads.
 #[test]
-fn a_refused_launch_is_an_error_and_no_more() {
+fn refused_launch_leaves_the_reducer_usable() {
     let folder = Folder::new("refused");
     let store = broken(&folder, &kernel(".maxntid 32, 1, 1", ""));
     let choice = Choice { kernel: KernelKind::Grid, block: 512, blocks: Blocks::Total(3) };

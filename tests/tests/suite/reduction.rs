@@ -71,7 +71,7 @@ fn single_pass_is_right_on_two_streams_at_once() {
 }
 
 #[test]
-fn launches_under_way_on_several_streams_do_not_disturb_each_other() {
+fn concurrent_launches_on_several_streams_are_independent() {
     let _checked = no_findings();
     for variant in catalogue::reductions() {
         let inputs: Vec<_> =
@@ -108,7 +108,7 @@ fn a_pending_launch_may_be_dropped() {
 }
 
 #[test]
-fn what_was_not_planned_for_is_refused() {
+fn input_or_workspace_of_another_plan_is_refused() {
     let data = Data::random(warpfold_suite::Dtype::I32, 1000, 1);
     let other = Data::random(warpfold_suite::Dtype::I32, 1001, 1);
     let floats = Data::random(warpfold_suite::Dtype::F32, 1000, 1);
@@ -225,9 +225,9 @@ fn takes_any_grid(variant: &Variant) -> bool {
 }
 
 #[test]
-fn the_promised_geometries_give_the_same_bits_twenty_times() {
+fn deterministic_geometries_repeat_the_same_bits() {
     for variant in catalogue::reductions() {
-        // Atomics combine in order of arrival: only integers are sure to come out the same.
+        // Atomics combine in order of arrival: only sums of integers are the same in each run.
         let float = variant.dtypes.contains(&warpfold_suite::Dtype::F32)
             && variant.determinism != Determinism::Unordered;
         let dtype = if float { warpfold_suite::Dtype::F32 } else { warpfold_suite::Dtype::I32 };
@@ -278,7 +278,7 @@ fn inputs_may_start_and_end_anywhere() {
 }
 
 #[test]
-fn slices_lie_inside_and_keep_the_memory_alive() {
+fn slices_are_bounds_checked_and_keep_memory_alive() {
     let data = Data::I32((0..100).collect());
     let buffer = device().upload(&data).unwrap();
     for range in [0..101, 101..101, std::ops::Range { start: 100, end: 99 }] {
@@ -294,7 +294,7 @@ fn slices_lie_inside_and_keep_the_memory_alive() {
 }
 
 #[test]
-fn what_lies_outside_of_an_allocation_is_refused() {
+fn access_past_an_allocation_is_refused() {
     let memory = device().allocate(100).unwrap();
     let refused = |call: &dyn Fn() -> Result<(), Error>| {
         catch_unwind(AssertUnwindSafe(call)).is_err_and(|panic| {
@@ -316,7 +316,7 @@ fn what_lies_outside_of_an_allocation_is_refused() {
 }
 
 #[test]
-fn an_element_is_replaced_while_nothing_else_holds_the_memory() {
+fn setting_an_element_requires_exclusive_memory() {
     let data = Data::I32((0..100).collect());
     let mut buffer = device().upload(&data).unwrap();
     let slice = buffer.slice(10..20).unwrap();
@@ -356,7 +356,7 @@ fn means_and_norms_follow_from_the_reductions() {
 }
 
 #[test]
-fn an_input_of_64_bit_indices() {
+fn inputs_above_2_to_the_32_elements_are_reduced() {
     // More than 2^32 elements, on a GPU only. The simulator would take hours, so there the kernels'
     // 64-bit index is covered by the grid alone.
     if !on_gpu() {
@@ -388,7 +388,7 @@ fn a_kernel_that_drops_the_tail_is_caught() {
 
 #[test]
 fn a_kernel_that_lacks_a_barrier_is_caught() {
-    // On a GPU the race may go unnoticed; the simulator runs a warp until it waits.
+    // On a GPU the race may go unnoticed. The simulator shows it, because it runs a warp until it waits.
     if on_gpu() {
         return;
     }

@@ -26,7 +26,7 @@ fn named_below(folder: &Path, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn every_environment_variable_is_told_of() {
+fn every_environment_variable_is_documented() {
     let mut read = BTreeSet::new();
     named_below(root(), &mut read);
     assert!(read.contains("WARPFOLD_LIBCUDA"), "{read:?}");

@@ -1,9 +1,9 @@
-//! The two attributes of rust-cuda that the device crates use, reduced to their effect on a type check.
+//! The two attributes of rust-cuda that the device crates use, reduced to what a type check needs.
 
 use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 
-/// Makes a function a kernel: `extern "C"` under its own name. As in rust-cuda it must be `unsafe`, and
-/// has neither generic parameters nor a result.
+/// Makes a function a kernel: `extern "C"` under its own name. As in rust-cuda, the function must be
+/// `unsafe`, without generic parameters and without a result.
 #[proc_macro_attribute]
 pub fn kernel(_: TokenStream, item: TokenStream) -> TokenStream {
     let tokens: Vec<TokenTree> = item.into_iter().collect();
@@ -28,8 +28,8 @@ pub fn kernel(_: TokenStream, item: TokenStream) -> TokenStream {
     made
 }
 
-/// Puts a static into a state space of the GPU, which does not affect a type check. As in rust-cuda, the
-/// grouping of macro arguments is lost: `$n as usize` of `A * B` becomes `A * B as usize`.
+/// Accepts a state space of the GPU for a static, which does not affect a type check. As in rust-cuda,
+/// macro arguments lose their grouping: if `$n` is `A * B`, `$n as usize` becomes `A * B as usize`.
 #[proc_macro_attribute]
 pub fn address_space(space: TokenStream, item: TokenStream) -> TokenStream {
     match space.to_string().as_str() {
@@ -38,7 +38,7 @@ pub fn address_space(space: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-/// Returns the tokens without invisible groups.
+/// Replaces invisible groups, which enclose macro arguments, by their tokens.
 fn ungrouped(tokens: TokenStream) -> TokenStream {
     let token = |token: TokenTree| match token {
         TokenTree::Group(group) if group.delimiter() == Delimiter::None => ungrouped(group.stream()),

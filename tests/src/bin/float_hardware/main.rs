@@ -1,11 +1,10 @@
 //! Compares a device's floating-point arithmetic with the simulator's, bit for bit, on the kernels and
-//! operands of the simulator's own test. The device is the one under test, that of
-//! `WARPFOLD_TEST_DEVICE`.
+//! operands of the simulator's own test. `WARPFOLD_TEST_DEVICE` selects the device.
 //!
 //! Writes a JSON line about the machine, then one for each instruction. Exits 1 if a result is outside
 //! the manual's bounds.
 
-#[path = "../../../../sim/tests/float/cases/mod.rs"]
+#[path = "../../../../sim/tests/simulator/float/cases/mod.rs"]
 mod cases;
 mod tally;
 

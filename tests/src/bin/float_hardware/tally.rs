@@ -30,10 +30,10 @@ pub(crate) struct Tally {
     pub(crate) cases: u64,
     pub(crate) equal: u64,
     pub(crate) allowed: u64,
-    /// The part of these in which both results are NaN.
+    /// The part of `allowed` with NaN on both sides.
     pub(crate) allowed_nan: u64,
     pub(crate) wrong: u64,
-    /// The part of these in which both results are NaN.
+    /// The part of `wrong` with NaN on both sides.
     pub(crate) wrong_nan: u64,
     /// Maximum distance in representable numbers between results of the same sign.
     farthest: u64,
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bit_is_a_difference_where_results_are_exact() {
+    fn exact_instructions_allow_no_bit_difference() {
         assert_eq!(counted("add.rn.f32", 1.0, 0x4000_0000, 0x4000_0000), [1, 0, 0]);
         assert_eq!(counted("add.rn.f32", 1.0, 0x4000_0000, 0x4000_0001), [0, 0, 1]);
         assert_eq!(counted("add.rn.f32", 1.0, 0x7fff_ffff, 0x7fc0_0000), [0, 0, 1]);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn approximations_may_be_off_by_what_the_manual_says() {
+    fn approximations_may_differ_by_the_documented_error() {
         assert_eq!(counted("rcp.approx.f32", 3.0, 0x3eaa_aaab, 0x3eaa_aaaa), [0, 1, 0]);
         assert_eq!(counted("rcp.approx.f32", 3.0, 0x3eaa_aaab, 0x3eaa_aaad), [0, 0, 1]);
         assert_eq!(counted("ex2.approx.f32", 0.5, 0x3fb5_04f3, 0x3fb5_04f5), [0, 1, 0]);
