@@ -2,16 +2,17 @@
 //! the handling of the PTX that they write. The kernels of these tests are PTX already; the fake cargo
 //! copies them to where the compiler would write.
 
-mod fake;
-
 use std::{fs, path::PathBuf, thread};
 
-use warpfold_lab::workspace::Workspace;
 use warpfold_suite::Arch;
-use xtask::{
+use warpfold_suite_build::workspace::Workspace;
+use warpfold_suite_build::{
     build_ptx::{self, Built, Choice, Kernels, Request, Variant},
-    doctor::{Machine, nvvm::NIGHTLY},
+    machine::Machine,
+    rust_cuda::NIGHTLY,
 };
+
+use crate::fake;
 
 const CARGO: &str = r#"echo "$* flags=$CARGO_ENCODED_RUSTFLAGS bootstrap=$RUSTC_BOOTSTRAP toolchain=$RUSTUP_TOOLCHAIN" >>"$ROOT/cargo.log"
 if [ "$1" = run ]; then
@@ -119,7 +120,7 @@ fn names(built: &Built) -> Vec<String> {
 }
 
 #[test]
-fn one_file_per_variant_says_what_made_it() {
+fn ptx_header_names_compiler_and_variant() {
     let fixture = Fixture::new(&ptx(""));
     let built = fixture.ensure().unwrap();
     assert_eq!(built.folder, fixture.output());
@@ -134,7 +135,7 @@ fn one_file_per_variant_says_what_made_it() {
 }
 
 #[test]
-fn the_compiler_is_asked_in_a_clean_and_pinned_way() {
+fn compiler_flags_and_toolchain_are_pinned() {
     let fixture = Fixture::new(&ptx(""));
     fixture.ensure().unwrap();
     fs::write(fixture.workspace.kernels().join("Cargo.lock"), "").unwrap();
@@ -180,7 +181,7 @@ fn nothing_is_done_until_something_changes() {
 }
 
 #[test]
-fn a_rejected_file_leaves_what_was_accepted() {
+fn rejected_ptx_keeps_the_accepted_files() {
     let fixture = Fixture::new(&ptx(""));
     let built = fixture.ensure().unwrap();
     let before = fs::read_to_string(&built.files[0]).unwrap();
@@ -201,13 +202,13 @@ fn a_rejected_file_leaves_what_was_accepted() {
             .unwrap();
     assert_eq!(rejected.lines().nth(12), Some("ld.b32 %r1, [%rd1];"));
     assert_eq!(fs::read_to_string(&built.files[0]).unwrap(), before);
-    // The accepted PTX is of other kernels, so the next call reports the same errors.
+    // The output is of the old kernels, so the next call compiles again and reports the same errors.
     assert_eq!(fixture.refused(), lines);
     assert_eq!(fixture.kernels(&ptx("")).ensure().unwrap().rebuilt, None);
 }
 
 #[test]
-fn kernels_that_do_not_compile_leave_what_was_accepted() {
+fn failed_compilation_keeps_the_accepted_files() {
     let fixture = Fixture::new(&ptx(""));
     let built = fixture.ensure().unwrap();
     fs::write(fixture.workspace.kernels().join("src/broken"), "").unwrap();
@@ -233,7 +234,7 @@ fn catalogue_and_kernels_must_agree() {
         build(&["tree", "tree_fast", "shuffle"]).unwrap_err().to_string(),
         "variant shuffle has no entry: kernels/ must declare shuffle_<op>_<dtype>"
     );
-    // `tree` alone takes both entries; the file of the removed variant is deleted.
+    // Without `tree_fast`, `tree` gets both entries, and the file of `tree_fast` is deleted.
     build(&["tree", "tree_fast"]).unwrap();
     assert_eq!(names(&build(&["tree"]).unwrap()), ["tree.ptx"]);
 }
@@ -281,14 +282,14 @@ fn the_default_architecture_is_that_of_the_gpu() {
 }
 
 #[test]
-fn nvvm_is_run_where_all_that_it_needs_is_there() {
+fn nvvm_runs_with_all_requirements_present() {
     let fixture = Fixture::new(&ptx(""));
     let machine = fixture.machine_with_nvvm();
     let built = fixture.ensure_nvvm(Choice::Nvvm, &machine).unwrap();
     assert_eq!(built.folder, fixture.workspace.target.join("ptx/nvvm/sm_90"));
     assert_eq!(names(&built), ["tree.ptx", "tree_fast.ptx"]);
     let text = fs::read_to_string(&built.files[0]).unwrap();
-    // Of a toolchain with two compilers, the one that compiles the kernels is named.
+    // If the toolchain has two compilers, the header names the one that compiles the kernels.
     let header = "// compiler: rustc 1.2.3 (the one that loads the code generator) / \
                   rustc_codegen_nvvm 0123456\n// codegen: nvvm\n";
     assert!(text.contains(header), "{text}");
@@ -323,7 +324,7 @@ fn nvvm_goes_through_the_same_checks() {
 }
 
 #[test]
-fn what_nvvm_lacks_is_named_before_anything_is_built() {
+fn missing_nvvm_requirements_are_named_before_a_build() {
     let fixture = Fixture::new(&ptx(""));
     let machine = fixture.machine_with_nvvm();
     fs::remove_file(fixture.folder.path().join("bin/llvm-config-7")).unwrap();
@@ -331,7 +332,7 @@ fn what_nvvm_lacks_is_named_before_anything_is_built() {
     let error = fixture.ensure_nvvm(Choice::Nvvm, &machine).unwrap_err().to_string();
     let starts: Vec<_> = error.lines().map(|line| line.split(": ").next().unwrap()).collect();
     assert_eq!(starts, ["codegen nvvm needs llvm 7", "codegen nvvm needs libclang"]);
-    // The other code generator needs none of it, but does not replace this one silently.
+    // `llvm` needs none of these parts, but is used only if it is requested.
     let built = fixture.ensure_nvvm(Choice::Llvm, &machine).unwrap();
     assert!(built.folder.ends_with("llvm/sm_90"));
 }
@@ -354,11 +355,11 @@ fn another_release_than_the_pinned_one_is_refused() {
     fs::write(fixture.workspace.root.join("rust-toolchain.toml"), "channel = \"1.2.4\"\n").unwrap();
     assert_eq!(
         fixture.refused(),
-        ["rustc is 1.2.3, rust-toolchain.toml pins 1.2.4: `rustup toolchain install 1.2.4`"]
+        ["rustc is 1.2.3, but rust-toolchain.toml pins 1.2.4; run `rustup toolchain install 1.2.4`"]
     );
     fs::remove_file(fixture.folder.path().join("bin/rustc")).unwrap();
     assert_eq!(
         fixture.refused(),
-        ["no rustc 1.2.4: `rustup toolchain install 1.2.4`: rustc is not on the PATH"]
+        ["rustc 1.2.4 is missing; run `rustup toolchain install 1.2.4`: rustc is not on the PATH"]
     );
 }

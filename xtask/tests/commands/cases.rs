@@ -7,7 +7,7 @@ use std::{
     process::{Command, Output},
 };
 
-/// Tests cases with a program that prints its first argument and exits with its second one.
+/// Runs cases against a program that prints its first argument and exits with its second one.
 fn tried(cases: &str) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let (program, lines) = (folder.path().join("program"), folder.path().join("cases.jsonl"));
@@ -75,7 +75,7 @@ fn right_results_pass_and_wrong_ones_fail() {
 }
 
 #[test]
-fn endings_are_as_a_case_says() {
+fn exit_status_and_stderr_must_match_the_case() {
     for (call, right, passes) in [
         ("\"\", \"2\", \"one\\\\n\"", "\"status\": 2", true),
         ("\"\", \"2\", \"one\\\\ntwo\\\\n\"", "\"status\": 2", false),
@@ -92,7 +92,7 @@ fn endings_are_as_a_case_says() {
         let (status, said) = verdict(&format!("{{\"sim\": [{call}], {right}}}"));
         assert_eq!(status, i32::from(!passes), "{call} {right}: {said}");
     }
-    // No cases are a failure, and so is a case without expectations.
+    // A file without cases fails, and so does a case without expectations.
     assert_eq!(verdict("").0, 1);
     assert_ne!(verdict("{\"sim\": [\"\", \"0\"]}").0, 0);
 }

@@ -1,11 +1,11 @@
-//! `check_nvvm::check` with a script in place of cargo: the project that it is given to check.
-
-mod fake;
+//! `check_nvvm::check` with a script in place of cargo: the project that cargo is given to check.
 
 use std::fs;
 
-use warpfold_lab::workspace::Workspace;
+use warpfold_suite_build::workspace::Workspace;
 use xtask::check_nvvm;
+
+use crate::fake;
 
 const CARGO: &str = r#"cfg=$(echo "$CARGO_ENCODED_RUSTFLAGS" | tr '\037' '\n' | grep '^--cfg=')
 echo "$1 $cfg" >>"$ROOT/cargo.log"
@@ -26,11 +26,10 @@ fn fixture(kernels: &str) -> (tempfile::TempDir, Workspace) {
 }
 
 #[test]
-fn the_project_has_the_kernels_the_feature_and_a_half_without_std() {
+fn generated_project_has_kernels_and_half_without_std() {
     let (folder, workspace) = fixture("");
     let check = || {
-        check_nvvm::check(&workspace, &workspace.kernels(), &folder.path().join("cuda_std"), false)
-            .unwrap();
+        check_nvvm::check(&workspace, &workspace.kernels(), &folder.path().join("cuda_std")).unwrap();
     };
     check();
     let made = workspace.target.join("check-nvvm");
@@ -61,7 +60,7 @@ fn the_project_has_the_kernels_the_feature_and_a_half_without_std() {
 fn kernels_that_disagree_are_an_error() {
     let (folder, workspace) = fixture("broken");
     let cuda_std = folder.path().join("cuda_std");
-    let error = check_nvvm::check(&workspace, &workspace.kernels(), &cuda_std, false).unwrap_err();
+    let error = check_nvvm::check(&workspace, &workspace.kernels(), &cuda_std).unwrap_err();
     assert_eq!(
         error.to_string(),
         format!(
@@ -73,11 +72,11 @@ fn kernels_that_disagree_are_an_error() {
 }
 
 #[test]
-fn what_is_no_cuda_std_is_refused() {
+fn folder_without_cuda_std_is_refused() {
     let (folder, workspace) = fixture("");
     for wrong in ["nowhere", "half"] {
         let path = folder.path().join(wrong);
-        let error = check_nvvm::check(&workspace, &workspace.kernels(), &path, false).unwrap_err();
+        let error = check_nvvm::check(&workspace, &workspace.kernels(), &path).unwrap_err();
         assert!(
             error.to_string().starts_with(&format!("no cuda_std at {}: ", path.display())),
             "{error}"

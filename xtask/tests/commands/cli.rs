@@ -19,7 +19,7 @@ fn a_mistyped_command_is_answered_with_the_nearest() {
 }
 
 #[test]
-fn a_wrong_value_is_answered_with_what_is_allowed() {
+fn invalid_value_error_lists_allowed_values() {
     let said = refused(&["build-ptx", "--arch", "90"]);
     assert!(said.contains("is not of the form sm_NN, sm_NNa or sm_NNf"), "{said}");
     let said = refused(&["build-ptx", "--codegen", "ptxas"]);
@@ -28,13 +28,13 @@ fn a_wrong_value_is_answered_with_what_is_allowed() {
 
 #[test]
 fn a_missing_cuda_std_is_one_line() {
-    let said = refused(&["check-nvvm", "--cuda-std", "/no/such/folder"]);
+    let said = refused(&["lint", "nvvm", "--cuda-std", "/no/such/folder"]);
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.starts_with("error: no cuda_std at /no/such/folder: "), "{said}");
 }
 
 #[test]
-fn codegen_nvvm_says_what_it_needs_one_thing_per_line() {
+fn codegen_nvvm_lists_one_missing_requirement_per_line() {
     // Hides the toolchains of this machine.
     let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
         .args(["build-ptx", "--codegen", "nvvm"])
@@ -65,7 +65,7 @@ fn doctor_is_a_report_on_any_machine() {
     assert!(lines.lines().count() > 10, "{lines}");
 }
 
-/// An option of several commands has the same spelling in all of them: no `--dtypes` beside `--dtype`.
+/// There is no option `--dtypes` besides `--dtype`.
 #[test]
 fn an_option_has_one_spelling() {
     let help = |args: &[&str]| String::from_utf8(xtask(args).stdout).unwrap();
@@ -92,31 +92,4 @@ fn an_option_has_one_spelling() {
     let of = |option: &str| options.get(option).map_or(0, Vec::len);
     assert!(["variant", "dtype", "op", "n"].iter().all(|option| of(option) >= 4), "{options:?}");
     assert!(of("iters") == 3 && of("rounds") == 0, "{options:?}");
-}
-
-/// Sources the bash script and requests completions as bash does when the tab key is pressed.
-#[test]
-fn bash_completes_commands_options_and_names() {
-    let script = String::from_utf8(xtask(&["completions", "bash"]).stdout).unwrap();
-    let completed = |line: &[&str]| {
-        let words = line.join(" ");
-        let (last, before) = line.split_last().unwrap();
-        let ask = format!(
-            "{script}\nCOMP_WORDS=({words}); COMP_CWORD={}; _xtask xtask '{last}' '{}'; echo ${{COMPREPLY[@]}}",
-            line.len() - 1,
-            before.last().unwrap()
-        );
-        let output = Command::new("bash").args(["-c", &ask]).output().unwrap();
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
-    };
-    assert_eq!(completed(&["xtask", "comp"]), "compare completions");
-    assert_eq!(completed(&["xtask", "run", "--dt"]), "--dtype");
-    assert_eq!(completed(&["xtask", "explain", "--variant", "shuffle"]), "shuffle_two_level");
-    assert_eq!(completed(&["xtask", "check", "--dtype", "bf"]), "bf16");
-    for shell in ["zsh", "fish", "elvish", "powershell"] {
-        let output = xtask(&["completions", shell]);
-        let script = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success() && script.contains("build-ptx"), "{shell}");
-    }
-    assert!(refused(&["completions", "csh"]).contains("[possible values: bash, elvish"));
 }

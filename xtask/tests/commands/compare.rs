@@ -1,18 +1,18 @@
 //! Errors of `cargo xtask compare` for calls and machines that it cannot serve, tested from outside.
 
-mod refused;
-
 use std::fs;
+
+use crate::refused;
 
 fn refused(args: &[&str]) -> String {
     refused::refused("compare", args)
 }
 
 #[test]
-fn a_wrong_value_is_answered_with_what_is_allowed() {
+fn invalid_value_error_lists_allowed_values() {
     for (args, parts) in [
         (["--n", "2^12..2^10"], ["range 2^12..2^10 is empty", "4096"]),
-        (["--n", "0"], ["'0'", "the fewest are 1"]),
+        (["--n", "0"], ["'0'", "give at least 1"]),
         (["--peer", "cuda"], ["unknown peer `cuda`", "did you mean `cuda-c`?"]),
         (
             ["--peer", "rust-nvvm"],
@@ -23,7 +23,7 @@ fn a_wrong_value_is_answered_with_what_is_allowed() {
         (["--against", "folder"], ["not provided", "--static"]),
         (["--variant", "vectorised"], ["unknown variant `vectorised`", "did you mean `vectorized`?"]),
         (["--op", "product"], ["unknown operation `product`", "sumsq"]),
-        (["--variant", "cpu_serial"], ["cpu_serial is no kernel", "no twin"]),
+        (["--variant", "cpu_serial"], ["cpu_serial is not a kernel", "no twin"]),
         (["--out", "/no/such/folder/times.jsonl"], ["--out /no/such/folder/times.jsonl", "cannot"]),
         (["--shape", "4x4"], ["not provided", "--rows"]),
         (["--seconds", "4"], ["not provided", "--rows"]),
@@ -32,13 +32,16 @@ fn a_wrong_value_is_answered_with_what_is_allowed() {
         (["--rows", "--variant=reducer"], ["'--rows'", "--variant"]),
         (["--rows", "--inputs=warm"], ["'--rows'", "--inputs"]),
         (["--inputs", "hot"], ["'hot'", "rotated, swept, warm"]),
-        (["--inputs=warm", "--peer=torch"], ["--inputs leaves PyTorch out", "take torch out"]),
+        (
+            ["--inputs=warm", "--peer=torch"],
+            ["--inputs cannot be combined with --peer torch", "take torch out"],
+        ),
         (["--rows", "--static"], ["'--rows'", "--static"]),
         (["--rows", "--seconds=0"], ["'0'", "--seconds"]),
         (["--rows", "--shape=4096"], ["'4096'", "a shape is ROWSxLEN"]),
-        (["--rows", "--shape=4x4,0x4"], ["'0x4'", "the least is 1x1"]),
+        (["--rows", "--shape=4x4,0x4"], ["'0x4'", "the smallest is 1x1"]),
         (["--rows", "--shape=2^20x2^20"], ["2^20x2^20", "more elements than the 2^30"]),
-        (["--rows", "--op=min"], ["min of rows has no comparison yet", "sum and argmax"]),
+        (["--rows", "--op=min"], ["--rows cannot compare min yet", "sum and argmax"]),
         (["--rows", "--peer=cuda-c"], ["no CUDA C twin", "cub and torch"]),
     ] {
         let said = refused(&args);
@@ -67,7 +70,7 @@ fn a_wrong_value_is_answered_with_what_is_allowed() {
 }
 
 #[test]
-fn without_a_gpu_it_says_what_needs_none_and_leaves_earlier_results() {
+fn compare_without_a_gpu_keeps_earlier_results() {
     if warpfold_suite::device::probe().is_ok() {
         return;
     }

@@ -1,15 +1,12 @@
 //! `cub::ensure` with a script in place of nvcc: its arguments, when it runs again, and the handling of
 //! failures. The fake compiler concatenates the sources.
 
-mod fake;
-mod nvcc;
-
 use std::{fs, path::PathBuf};
 
-use nvcc::Nvcc;
-use xtask::{
+use crate::nvcc::Nvcc;
+use warpfold_suite_build::{
     cub::{self, Built, LIBRARY},
-    doctor::Machine,
+    machine::Machine,
 };
 
 const SCRIPT: &str = r#"sources=
@@ -71,7 +68,7 @@ fn all_parts_make_one_library() {
 }
 
 #[test]
-fn it_is_compiled_again_when_something_changed() {
+fn library_is_rebuilt_after_a_change() {
     let fixture = Fixture::new();
     assert!(fixture.rebuilt());
     assert!(!fixture.rebuilt());
@@ -95,7 +92,7 @@ fn it_is_compiled_again_when_something_changed() {
 }
 
 #[test]
-fn a_failure_is_one_line_and_leaves_what_was_there() {
+fn failed_compilation_is_one_line_and_keeps_the_library() {
     let fixture = Fixture::new();
     fixture.ensure("sm_90").unwrap();
     fixture.source("sum.cu", "broken");
@@ -125,7 +122,7 @@ fn a_check_compiles_and_keeps_nothing() {
     assert!(log.starts_with(flags), "{log}");
     let folder = fixture.nvcc.workspace.target.join("cub/sm_90");
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
-    // It replaces nothing, but sources that do not compile are reported.
+    // A check replaces nothing, but reports sources that do not compile.
     assert!(fixture.rebuilt());
     fixture.source("sum.cu", "broken");
     let error = check().unwrap_err().to_string();
@@ -140,5 +137,8 @@ fn a_missing_or_old_compiler_is_one_line() {
     assert!(error.starts_with("arch sm_100 is unknown to this compiler"), "{error}");
     let machine = Machine::empty(fixture.nvcc.folder.path());
     let error = cub::ensure(&fixture.nvcc.workspace, &machine, None).unwrap_err().to_string();
-    assert_eq!(error, "no nvcc on the PATH or in a CUDA toolkit: `cargo xtask cuda-toolkit` fetches it");
+    assert_eq!(
+        error,
+        "no nvcc on the PATH or in a CUDA toolkit: `cargo xtask doctor --fetch-cuda` fetches it"
+    );
 }

@@ -1,13 +1,13 @@
 //! `cuda_toolkit::ensure` with a script in place of python3: pip's arguments, and the handling of
 //! downloads that work, fail, or contain the wrong files.
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-
-mod fake;
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use warpfold_lab::workspace::Workspace;
-use xtask::{cuda_toolkit, doctor::Machine};
+use warpfold_suite_build::machine::Machine;
+use warpfold_suite_build::workspace::Workspace;
+use xtask::cuda_toolkit;
+
+use crate::fake;
 
 const PYTHON: &str = r#"[ -e "$ROOT/no-pip" ] && { echo 'No module named pip' >&2; exit 1; }
 [ "$3" = --version ] && exit
@@ -83,7 +83,7 @@ fn packages_are_installed_once_and_can_be_run() {
 }
 
 #[test]
-fn other_requirements_replace_what_is_there() {
+fn changed_requirements_replace_the_installation() {
     let fixture = Fixture::new();
     fake::write(&fixture.workspace.target, "cuda/by-hand", "");
     assert!(fixture.fetched());
@@ -95,7 +95,7 @@ fn other_requirements_replace_what_is_there() {
 }
 
 #[test]
-fn a_broken_download_leaves_what_was_there_and_says_what_pip_said() {
+fn failed_download_keeps_old_files_and_shows_pip_errors() {
     let fixture = Fixture::new();
     fake::write(fixture.folder.path(), "wrong-hash", "");
     let said = fixture.refused();

@@ -2,17 +2,17 @@
 //! `ptxas` and `nvdisasm` that replay the real tools' output; and with the real tools if they are
 //! available.
 
-mod fake;
-
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
 use warpfold::internal::{self, PtxSource};
-use warpfold_lab::{
+use warpfold_measure::{
     compare::machine_code::{Assembler, MachineCode, Resources, programs},
     workspace::Workspace,
 };
 use warpfold_suite::Arch;
-use xtask::{doctor::Machine, suite};
+use warpfold_suite_build::{machine::Machine, suite};
+
+use crate::fake;
 
 const PTX: &str = include_str!("machine_code/code.ptx");
 const PTXAS_SAID: &str = include_str!("machine_code/ptxas.txt");
@@ -92,7 +92,7 @@ fn every_kind_of_access_is_counted() {
         ..Resources::default()
     };
     assert_eq!(*resources, expected);
-    // 88 in the list: 10 of padding, and the branch to itself before them.
+    // The listing has 88 instructions; 10 of padding and the branch to itself before them do not count.
     assert_eq!((instructions.total, instructions.code_bytes), (77, 1408));
     assert_eq!(instructions.global_loads.to_string(), "2×128 1×64 3×32 1×16 1×8");
     assert_eq!(instructions.global_stores.to_string(), "2×128 1×64 3×32 1×16 1×8");
@@ -105,7 +105,7 @@ fn every_kind_of_access_is_counted() {
 
     let MachineCode { resources, instructions } = &entries["together"];
     assert_eq!((resources.registers, resources.barriers, resources.stack_bytes), (14, 2, 0));
-    // 51 of its own, and 13 of the function that it calls, with 8 of padding and the branch.
+    // The kernel has 51 instructions. The called function has 4, a branch to itself, and 8 of padding.
     assert_eq!((instructions.total, instructions.code_bytes), (51 + 4, 1024));
     assert_eq!((instructions.block_barriers, instructions.warp_barriers), (4, 2));
     assert_eq!((instructions.cluster_barriers, instructions.fences), (2, 2));
@@ -124,7 +124,7 @@ fn every_kind_of_access_is_counted() {
 }
 
 #[test]
-fn a_text_is_assembled_once_and_again_when_it_or_the_assembler_changes() {
+fn ptx_is_assembled_again_only_after_a_change() {
     let fixture = Fixture::new();
     let first = fixture.assemble(PTX).unwrap();
     assert_eq!(
@@ -142,7 +142,7 @@ fn a_text_is_assembled_once_and_again_when_it_or_the_assembler_changes() {
 }
 
 #[test]
-fn failures_are_one_line_and_leave_what_was_there() {
+fn failures_are_one_line_and_keep_cached_results() {
     let fixture = Fixture::new();
     fixture.assemble(PTX).unwrap();
     assert_eq!(
@@ -152,7 +152,7 @@ fn failures_are_one_line_and_leave_what_was_there() {
     fake::write(fixture.folder.path(), "old", "");
     assert_eq!(
         fixture.refused("// other"),
-        "llvm-tree for sm_90: nvdisasm fatal   : Unknown option '-json'; `cargo xtask cuda-toolkit` fetches an nvdisasm that lists code as JSON"
+        "llvm-tree for sm_90: nvdisasm fatal   : Unknown option '-json'; `cargo xtask doctor --fetch-cuda` fetches an nvdisasm that lists code as JSON"
     );
     assert_eq!(fixture.kept(), 1);
     fixture.calls();
@@ -179,16 +179,16 @@ fn missing_programs_are_named_on_one_line_with_the_command() {
     let names = ["nvcc", "ptxas", "nvdisasm"];
     assert_eq!(
         programs(&nothing, names).unwrap_err().to_string(),
-        "no nvcc, no ptxas, no nvdisasm on the PATH or in a CUDA toolkit: `cargo xtask cuda-toolkit` fetches them"
+        "no nvcc, no ptxas, no nvdisasm on the PATH or in a CUDA toolkit: `cargo xtask doctor --fetch-cuda` fetches them"
     );
     assert_eq!(
         programs(&fixture.machine(), names).unwrap_err().to_string(),
-        "no nvcc on the PATH or in a CUDA toolkit: `cargo xtask cuda-toolkit` fetches it"
+        "no nvcc on the PATH or in a CUDA toolkit: `cargo xtask doctor --fetch-cuda` fetches it"
     );
 }
 
 #[test]
-fn the_real_programs_are_understood() {
+fn real_ptxas_and_nvdisasm_output_is_parsed() {
     let workspace = Workspace::locate().unwrap();
     let machine = Machine::this(&workspace);
     if let Err(error) = programs(&machine, ["ptxas", "nvdisasm"]) {
@@ -206,7 +206,7 @@ fn the_real_programs_are_understood() {
     assert_eq!(real["together"].instructions.calls, 1);
 }
 
-/// Returns the numbers of the registers that a text names; `R18.64` and the like count as their first.
+/// Returns the numbers of the registers that a text names; a pair such as `R18.64` counts as its first.
 fn registers(text: &str) -> Vec<u32> {
     let pieces = text.split(|c: char| !c.is_ascii_alphanumeric()).filter_map(|name| {
         let number = name.strip_prefix('R').filter(|number| !number.is_empty())?;
@@ -226,7 +226,7 @@ fn loads_under_way(listing: &[String]) -> usize {
             }
             continue;
         };
-        // A load writes up to four registers, of which only the first is named.
+        // A load writes up to four registers; only the first is named.
         assert!(!operation.contains("STG"), "{line}");
         let named = registers(operands);
         let (loaded, address) = (named[0], &named[1..]);
@@ -243,11 +243,10 @@ fn loads_under_way(listing: &[String]) -> usize {
     most
 }
 
-/// When the kernels for few rows shared a function with others, the other loops had only one or two
-/// loads in flight: `ptxas` gave them 32 registers, and rows of three elements took twice as long on a
-/// GPU.
+/// While the kernels for few rows shared an entry with other kernels, `ptxas` gave it 32 registers: the
+/// other kernels had only one or two loads in flight, and rows of three elements took twice as long.
 #[test]
-fn the_loads_of_several_short_rows_are_under_way_together() {
+fn loads_of_several_short_rows_are_in_flight_together() {
     let workspace = Workspace::locate().unwrap();
     let machine = Machine::this(&workspace);
     if let Err(error) = programs(&machine, ["ptxas", "nvdisasm"]) {
@@ -271,7 +270,7 @@ fn refused(folder: &Path, args: &[&str]) -> String {
 }
 
 #[test]
-fn wrong_arguments_are_answered_with_what_is_allowed() {
+fn wrong_argument_errors_list_allowed_values() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |args: &[&str]| refused(folder.path(), args);
     assert!(refused(&["--static", "--variant", "sequentail"]).contains("sequential"));

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fs};
 
-use warpfold_lab::workspace::Workspace;
+use warpfold_suite_build::workspace::Workspace;
 
 fn read(name: &str) -> String {
     fs::read_to_string(Workspace::locate().unwrap().nvvm().join(name)).unwrap()
@@ -24,7 +24,7 @@ fn locked() -> BTreeMap<String, Vec<(String, Option<String>)>> {
 
 /// cuda_std requires glam 0.22 or later, and compiles with neither two copies nor one after 0.30.
 #[test]
-fn there_is_one_glam_and_it_is_one_that_cuda_std_compiles_with() {
+fn locked_glam_version_compiles_with_cuda_std() {
     let glam = &locked()["glam"];
     assert_eq!(glam.len(), 1, "{glam:?}: cargo update -p glam --precise 0.30.9");
     assert!(glam[0].0.starts_with("0.30."), "{glam:?}");
@@ -32,7 +32,7 @@ fn there_is_one_glam_and_it_is_one_that_cuda_std_compiles_with() {
 
 /// The lock file is also made on machines where rust-cuda is patched to a local folder.
 #[test]
-fn everything_that_is_locked_comes_from_a_public_place() {
+fn locked_packages_come_from_public_sources() {
     let (packages, manifest) = (locked(), read("Cargo.toml"));
     let revision = manifest.split("rev = \"").nth(1).unwrap().split('"').next().unwrap();
     let rust_cuda = format!("git+https://github.com/Rust-GPU/rust-cuda?rev={revision}#{revision}");
@@ -50,7 +50,7 @@ fn everything_that_is_locked_comes_from_a_public_place() {
     }
 }
 
-/// rustc_codegen_nvvm is compiled with the same profile, and does not link unless it unwinds.
+/// rustc_codegen_nvvm is compiled with the same profile, and does not link with `panic = "abort"`.
 #[test]
 fn the_profile_leaves_the_panic_strategy_to_cuda_builder() {
     let manifest = read("Cargo.toml");

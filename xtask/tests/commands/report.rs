@@ -1,11 +1,8 @@
 //! `cargo xtask report`: the page shows all results, the docs match them, and bad results overwrite
 //! nothing. The page's rendering is tested where there is a browser.
 
-#[path = "report/browser.rs"]
 mod browser;
-#[path = "report/chromium.rs"]
 mod chromium;
-#[path = "report/firefox.rs"]
 mod firefox;
 
 use std::{
@@ -15,13 +12,13 @@ use std::{
 };
 
 use tempfile::TempDir;
-use warpfold_lab::{
+use warpfold_measure::{
     report::{self, Args},
     workspace::Workspace,
 };
 
 fn sample() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/report/results")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/commands/report/results")
 }
 
 fn report(args: &[&str]) -> Output {
@@ -63,7 +60,7 @@ fn folder(files: Files<'_>) -> TempDir {
     folder
 }
 
-/// Charts with some of the series that they must have.
+/// Charts, each with some of the series that it must have.
 const SERIES: [(&str, &[&str]); 19] = [
     ("reducer", &["as fast as CUB", "as fast as PyTorch", "target against CUB", "as fast"]),
     ("times", &["limit", "CUB", "PyTorch", "the library"]),
@@ -129,7 +126,7 @@ fn every_chart_has_its_series_its_source_and_its_table() {
         let chart = chart(&page, id);
         for name in series {
             let named = format!("data-series=\"{name}\"");
-            // Once for wide screens and once for narrow ones; labels beside curves are additional.
+            // A series is drawn for wide and for narrow screens; labels beside curves are additional.
             assert!(chart.matches(&named).count() >= 2, "{id} without {name}");
         }
         assert!(chart.contains("<p class=\"source\">From "), "{id} without its source");
@@ -150,7 +147,7 @@ fn every_chart_has_its_series_its_source_and_its_table() {
     );
     let types = chart(&page, "reducer-types");
     assert!(types.contains("<td class=\"marked\">0.980</td>"));
-    // In the picture the cell has the shade of a slower result, and a corner.
+    // The cell is shaded as a slower result, and has a marked corner.
     let (before, after) = types.split_once(">0.98</text>").expect("its number stands in its cell");
     let (_, cell) = before.rsplit_once("<rect ").expect("behind its cell");
     assert!(cell.starts_with("class=\"k heat-0\""), "{cell}");
@@ -158,7 +155,7 @@ fn every_chart_has_its_series_its_source_and_its_table() {
 }
 
 #[test]
-fn the_code_generators_are_told_apart_without_colours() {
+fn code_generators_are_distinguishable_without_colour() {
     let page = page(&sample());
     // rust-cuda's marks are hollow versions of rustc's, and so are its bars.
     let [ratio, transposes] = ["ratio", "transposes"].map(|id| chart(&page, id));
@@ -186,7 +183,7 @@ fn the_code_generators_are_told_apart_without_colours() {
 }
 
 #[test]
-fn the_page_asks_nothing_of_a_network() {
+fn page_loads_nothing_from_the_network() {
     let page = page(&sample());
     let own = page.replace("http://www.w3.org/2000/svg", "");
     for outside in ["http:", "https:", "src=", "@import", "url("] {
@@ -220,8 +217,8 @@ fn bad_results_are_one_line_and_overwrite_nothing() {
         (&[("a.jsonl", Some(""))], &["a.jsonl holds no results"]),
         (&[("a.jsonl", Some(&cut))], &["a.jsonl line 2", "is cut off"]),
         (&[("a.jsonl", Some(&unknown))], &["a.jsonl line 2", "unknown kind, `temperature`"]),
-        (&[("a.jsonl", Some("nonsense\n"))], &["a.jsonl line 1", "no JSON"]),
-        (&[("a.jsonl", Some("[1]\n"))], &["a.jsonl line 1", "no JSON object"]),
+        (&[("a.jsonl", Some("nonsense\n"))], &["a.jsonl line 1", "is not JSON"]),
+        (&[("a.jsonl", Some("[1]\n"))], &["a.jsonl line 1", "is not a JSON object"]),
         (&[("a.jsonl", Some("{\"kind\":\"time\"}\n"))], &["a.jsonl line 1", "missing field"]),
         (&[("runs.jsonl", None), ("z.jsonl", Some(&other))], &["z.jsonl holds no results"]),
         (&[("a.jsonl", Some("{\"n\":1}\n"))], &["a.jsonl line 1", "no kind"]),
@@ -262,7 +259,7 @@ fn rows(chart: &str) -> Vec<String> {
         Some(if tag.contains("marked") { format!("*{text}*") } else { text })
     };
     let cells = |row: &str| row.split("<t").filter_map(cell).collect::<Vec<_>>().join("|");
-    // Skip the heads, which precede the first row of a body.
+    // The heads precede the first row of a body.
     let bodies = chart.split("<tbody>").skip(1).filter_map(|body| body.split("</tbody>").next());
     bodies.flat_map(|body| body.split("<tr>").skip(1)).map(cells).collect()
 }
@@ -295,7 +292,7 @@ fn the_librarys_benches_are_shown_by_both_compilers() {
 }
 
 #[test]
-fn of_several_files_with_a_case_the_newest_is_shown() {
+fn newest_file_with_a_case_is_shown() {
     let page = page(&sample());
     let operations = chart(&page, "library-operations");
     assert_eq!(
@@ -321,7 +318,7 @@ fn of_several_files_with_a_case_the_newest_is_shown() {
 }
 
 #[test]
-fn what_is_no_bench_of_the_library_is_one_line() {
+fn invalid_library_bench_error_is_one_line() {
     let good = fs::read_to_string(sample().join("sample-gpu/library/segments.jsonl")).unwrap();
     let (machine, cases) = good.split_once('\n').unwrap();
     let cut = good[..good.len() - 20].to_owned();
@@ -332,13 +329,13 @@ fn what_is_no_bench_of_the_library_is_one_line() {
     let long = good.replacen("Sample GPU", &"x".repeat(5000), 1);
     let cases: [(&str, &str, &[&str]); 10] = [
         ("segments", &cut, &["library/segments.jsonl line 7: is cut off"]),
-        ("speed", &good, &["library/speed.jsonl", "there are segments, by-key, pairs, top, views"]),
-        ("segments", cases, &["library/segments.jsonl line 1", "is no machine line"]),
+        ("speed", &good, &["library/speed.jsonl", "allowed are segments, by-key, pairs, top, views"]),
+        ("segments", cases, &["library/segments.jsonl line 1", "is not a machine line"]),
         ("segments", machine, &["library/segments.jsonl holds no results"]),
         ("segments", &other, &["Sample GPU (runs.jsonl) and Other GPU (library/segments.jsonl)"]),
         ("segments", &device, &["Sample GPU (runs.jsonl) and Other GPU (library/segments.jsonl)"]),
         ("segments", &long, &["several machines", "xxx… (library/segments.jsonl)"]),
-        ("top", &good, &["library/top.jsonl line 2", "missing field, `dtype`"]),
+        ("top", &good, &["library/top.jsonl line 2", "lacks the field `dtype`"]),
         ("segments", &zero, &["library/segments.jsonl line 2", "above 0"]),
         ("segments", &escape, &["library/segments.jsonl line 3", "control characters"]),
     ];
@@ -437,7 +434,8 @@ fn blocks_and_plots_are_renewed_and_checked() {
         ),
         "{ladder}"
     );
-    // The worst first, values over the limit in bold, rows without this size at their largest.
+    // The rows are sorted from the worst. Ratios over the limit are bold. A row of a variant that was
+    // not run at the table's size names the variant's largest size.
     let codegen = read("docs/codegen.md");
     let rows: Vec<&str> = codegen.lines().filter(|line| line.starts_with("| `")).collect();
     assert_eq!(rows[0], "| `first_add` | **1.062** | 0.992 | **1.030** | 0.990 |");
@@ -480,7 +478,7 @@ fn blocks_and_plots_are_renewed_and_checked() {
     ] {
         assert!(performance.contains(part), "no {part} in {performance}");
     }
-    // The reducer's own sets have sizes that the others lack; those numbers stay unchanged.
+    // The README names no size that only the reducer's own results have.
     assert!(!readme.contains("| 2^30 |"), "{readme}");
     let plots = [
         "bandwidth",
@@ -506,10 +504,10 @@ fn blocks_and_plots_are_renewed_and_checked() {
 }
 
 #[test]
-fn blocks_without_results_are_empty_and_their_plots_go() {
+fn blocks_and_plots_without_results_are_removed() {
     let (folder, workspace) = workspace(README, LADDER);
     assert!(report::run_in(&workspace, &args(true, false)).is_ok());
-    // Without a machine line the date is unknown, so nothing is printed elsewhere.
+    // Without a machine line the date is unknown, so the documents get no results.
     let runs = fs::read_to_string(sample().join("sample-gpu/runs.jsonl")).unwrap();
     let (_, undated) = runs.split_once('\n').unwrap();
     let results = self::folder(&[("runs.jsonl", Some(undated))]);
@@ -547,7 +545,7 @@ fn a_broken_block_changes_nothing() {
 }
 
 #[test]
-fn the_docs_of_this_repository_are_what_its_results_give() {
+fn repository_docs_match_its_results() {
     let output = report(&["--check"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
 }

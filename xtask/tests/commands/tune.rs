@@ -1,15 +1,15 @@
 //! Errors of `cargo xtask tune` for calls and machines that it cannot serve, tested from outside.
 
-mod refused;
-
 use std::fs;
+
+use crate::refused;
 
 fn refused(args: &[&str]) -> String {
     refused::refused("tune", args)
 }
 
 #[test]
-fn a_wrong_value_is_answered_with_what_is_allowed() {
+fn invalid_value_error_lists_allowed_values() {
     for (args, parts) in [
         (["--op", "product"], ["unknown operation `product`", "sumsq"]),
         (["--dtype", "i128"], ["unknown type `i128`", "bf16"]),
@@ -23,7 +23,7 @@ fn a_wrong_value_is_answered_with_what_is_allowed() {
 }
 
 #[test]
-fn without_a_gpu_it_says_so_and_leaves_what_was_measured() {
+fn tune_without_a_gpu_keeps_earlier_results() {
     if warpfold_suite::device::probe().is_ok() {
         return;
     }

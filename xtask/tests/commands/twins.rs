@@ -1,14 +1,11 @@
 //! `twins::ensure` with a script in place of nvcc: what is compiled, when it is compiled again, and the
 //! handling of failures. The twins of these tests are PTX already; the fake compiler copies them.
 
-mod fake;
-mod nvcc;
-
 use std::{fs, path::PathBuf};
 
-use nvcc::Nvcc;
-use xtask::{
-    doctor::Machine,
+use crate::nvcc::Nvcc;
+use warpfold_suite_build::{
+    machine::Machine,
     twins::{self, Twins},
 };
 
@@ -57,7 +54,7 @@ impl Fixture {
 }
 
 #[test]
-fn one_file_per_twin_says_what_made_it() {
+fn ptx_header_names_compiler_and_twin() {
     let fixture = Fixture::new();
     let twins = fixture.ensure("sm_90").unwrap();
     assert_eq!(twins.compiler, "nvcc 13.0.88");
@@ -115,13 +112,16 @@ fn an_older_gpu_gets_the_twins_that_it_can_run() {
 }
 
 #[test]
-fn failures_are_told_together_and_leave_what_was_there() {
+fn failures_are_reported_together_and_keep_old_files() {
     let fixture = Fixture::new();
     fixture.ensure("sm_90").unwrap();
     let before = fs::read_to_string(fixture.output().join("tree.ptx")).unwrap();
     fixture.source("tree.cu", "broken");
     fixture.source("wide.cu", &ptx("other", "ld.f32 %f1, [%rd1];"));
-    assert_eq!(fixture.refused()[0], "cuda/tree.cu does not compile for sm_90 (its messages are above)");
+    assert_eq!(
+        fixture.refused()[0],
+        "cuda/tree.cu does not compile for sm_90 (nvcc's messages are above)"
+    );
     let lines = fixture.refused()[1..].join("\n");
     assert!(lines.contains("cuda/wide.cu for sm_90:6: other_sum_f32: "), "{lines}");
     assert!(lines.ends_with("cuda/wide.cu for sm_90: no entry wide_<op>_<dtype>"), "{lines}");
@@ -133,5 +133,8 @@ fn a_missing_compiler_is_one_line() {
     let fixture = Fixture::new();
     let machine = Machine::empty(fixture.nvcc.folder.path());
     let error = twins::ensure(&fixture.nvcc.workspace, &machine, None).unwrap_err().to_string();
-    assert_eq!(error, "no nvcc on the PATH or in a CUDA toolkit: `cargo xtask cuda-toolkit` fetches it");
+    assert_eq!(
+        error,
+        "no nvcc on the PATH or in a CUDA toolkit: `cargo xtask doctor --fetch-cuda` fetches it"
+    );
 }

@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use warpfold_lab::workspace::Workspace;
+use warpfold_suite_build::workspace::Workspace;
 
 const RUSTC: &str = r#"case "$*" in
 -vV) case "$CARGO_ENCODED_RUSTFLAGS" in
@@ -41,8 +41,8 @@ pub(crate) fn write(root: &Path, path: &str, text: &str) {
 
 /// Writes a script to `root`/bin.
 ///
-/// Another process writes the script: children of concurrent tests could not start a program that this
-/// process has open for writing.
+/// Another process writes the script: children of concurrent tests would inherit the open file, and a
+/// file that is open for writing cannot be executed.
 pub(crate) fn program(root: &Path, name: &str, script: &str) {
     let text = format!("#!/bin/sh\nPATH=/usr/bin:/bin\nROOT='{}'\n{script}\n", root.display());
     let mut writer = Command::new("sh");

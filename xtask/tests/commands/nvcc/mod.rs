@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use warpfold_lab::workspace::Workspace;
-use xtask::doctor::Machine;
+use warpfold_suite_build::machine::Machine;
+use warpfold_suite_build::workspace::Workspace;
 
 use crate::fake;
 

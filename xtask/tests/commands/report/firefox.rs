@@ -28,7 +28,7 @@ pub(super) struct Firefox {
 impl Firefox {
     pub(super) fn start(program: &Path) -> Self {
         let profile = tempfile::tempdir().unwrap();
-        // A free port, which the profile tells Firefox to use.
+        // A free port, which the profile assigns to Firefox.
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
         let settings = [
             format!("user_pref(\"marionette.port\", {port});"),
@@ -46,7 +46,7 @@ impl Firefox {
                 "--profile",
             ])
             .arg(profile.path())
-            // For machines whose home folder is not writable.
+            // The home folder may not be writable.
             .env("HOME", profile.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

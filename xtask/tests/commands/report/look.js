@@ -1,10 +1,10 @@
-// What a person would look for on the page, with all its tables open.
+// Opens all tables and returns the layout of the page: its charts and tables, and texts that are cut off or crossed.
 (() => {
     document.querySelectorAll("details").forEach((details) => { details.open = true; });
     const seen = (element) => element.getClientRects().length > 0;
     const box = (element) => element.getBoundingClientRect();
     const cross = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
-    // Heads of columns that stand at each value instead are there for screen readers alone.
+    // Where each value has its own label, the head of the table is clipped, and only for screen readers.
     const hidden = (cell) => cell.closest("thead") !== null && getComputedStyle(cell.closest("thead")).clipPath !== "none";
     const charts = [...document.querySelectorAll("[data-chart]")].map((section) => {
         const shown = [...section.querySelectorAll("svg.chart")].filter(seen);
@@ -14,7 +14,7 @@
             const [all, at] = [box(svg), box(text)];
             return at.left < all.left - 1 || at.right > all.right + 1 || at.top < all.top - 1 || at.bottom > all.bottom + 1;
         });
-        // Firefox's boxes have room for any stroke: without it is what counts.
+        // Firefox's client rectangles include the stroke, so the rectangle without it is computed from getBBox.
         const bare = (element) => {
             const [own, to] = [element.getBBox(), element.getScreenCTM()];
             const [left, top] = [own.x * to.a + to.e, own.y * to.d + to.f];

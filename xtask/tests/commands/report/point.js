@@ -1,4 +1,4 @@
-// Points at the first mark of every chart, walks on with the keys, and closes what they show.
+// In every chart, points at the first mark, moves to others by the arrow keys, and closes the tooltip by Escape.
 (() => {
     const tip = document.getElementById("tip");
     const said = () => (tip.hidden ? "" : tip.textContent);
