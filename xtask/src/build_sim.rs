@@ -29,10 +29,6 @@ pub struct Args {
     pub debug: bool,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Returns the errors of [`ensure()`].
 pub fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
     let folder = ensure(&workspace, !args.debug)?;
@@ -40,18 +36,15 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Builds them, optimized or like the tests, and returns their folder.
-///
-/// # Errors
-/// Fails if something does not compile or files cannot be written.
+/// Builds the command and the libraries in the release or the debug profile, and returns their folder.
 pub fn ensure(workspace: &Workspace, optimized: bool) -> Result<PathBuf> {
     let (profile, name) = if optimized { ("release", "sim") } else { ("debug", "sim-debug") };
     let folder = workspace.target.join(name);
     fs::create_dir_all(folder.join("lib"))
-        .with_context(|| format!("{} cannot be made", folder.display()))?;
+        .with_context(|| format!("{} cannot be created", folder.display()))?;
     let _lock = workspace::lock(&folder.join(".lock"))?;
-    // libcuda defines symbols that are also defined in the workspace, so it is a workspace of its own.
-    // It shares the target folder of the driver's tests, so that it is built only once.
+    // libcuda defines symbols that the workspace defines too, so it is a separate workspace. It is built
+    // in the target folder of the driver's tests, so that it is built only once.
     let apart = workspace.target.join("tmp/libcuda");
     let manifest = workspace.root.join("sim/libcuda/Cargo.toml");
     let apart_arguments: [&OsStr; 4] =

@@ -1,9 +1,9 @@
-//! `cargo xtask check-nvvm`: type-checks the kernels' nvvm side without rustc_codegen_nvvm.
+//! Type-checks the kernels as the nvvm code generator compiles them, without rustc_codegen_nvvm.
 //!
 //! The code generator needs a specially prepared machine, but its library `cuda_std` is an ordinary
-//! crate. So that a change to the kernels cannot break the nvvm side unnoticed, the pinned compiler
-//! checks them in that configuration, with and without the features of compute capability 9.0, against
-//! the signatures of `cuda_std` in this repository or against a `cuda_std` that the user names.
+//! crate. So that no change breaks the kernels for this code generator unnoticed, the pinned compiler
+//! checks them with and without the features of compute capability 9.0, against the signatures of
+//! `cuda_std` in this repository or against a `cuda_std` that the user names.
 
 use std::{
     fs,
@@ -14,48 +14,30 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
+use warpfold_build::internal::{TARGET, common_flags};
 
 use crate::{
-    build_ptx::{TARGET, flags},
     process, rust_src,
     toolchain::Toolchain,
     workspace::{self, Workspace},
 };
 use warpfold_suite::{Arch, say};
 
-/// Far above a cold check on a slow machine.
+/// Time limit, far above a cold check on a slow machine.
 const LIMIT: Duration = Duration::from_secs(1800);
 
-/// The arguments of the command.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    /// Folder of a cuda_std crate [default: nvvm/cuda_std_signatures, which has only its signatures]
-    #[arg(long, value_name = "PATH")]
-    pub cuda_std: Option<PathBuf>,
-    /// Show all compiler output
-    #[arg(long)]
-    pub verbose: bool,
-}
-
-/// Runs the command.
-///
-/// # Errors
-/// Returns the errors of [`check`].
-pub fn run(args: &Args) -> Result<()> {
+/// Type-checks the kernels against a `cuda_std`, by default the signatures in this repository.
+pub fn check_kernels(cuda_std: Option<&Path>) -> Result<()> {
     let workspace = Workspace::locate()?;
-    let signatures = || workspace.nvvm().join("cuda_std_signatures");
-    let cuda_std = args.cuda_std.clone().unwrap_or_else(signatures);
-    check(&workspace, &workspace.kernels(), &cuda_std, args.verbose)?;
-    say!("the nvvm side of the kernels agrees with the cuda_std at {}", workspace.show(&cuda_std));
+    let signatures = workspace.nvvm().join("cuda_std_signatures");
+    let cuda_std = cuda_std.unwrap_or(&signatures);
+    check(&workspace, &workspace.kernels(), cuda_std)?;
+    say!("the nvvm side of the kernels agrees with the cuda_std at {}", workspace.show(cuda_std));
     Ok(())
 }
 
 /// Type-checks a crate of kernels in its rust-cuda configuration against a `cuda_std`.
-///
-/// # Errors
-/// Fails if there is no `cuda_std`, a tool is missing, or the kernels do not type-check; the compiler's
-/// messages go to standard error.
-pub fn check(workspace: &Workspace, kernels: &Path, cuda_std: &Path, verbose: bool) -> Result<()> {
+pub fn check(workspace: &Workspace, kernels: &Path, cuda_std: &Path) -> Result<()> {
     let cuda_std = require_cuda_std(cuda_std)?;
     let toolchain = Toolchain::pinned(workspace)?;
     rust_src::ensure(&toolchain)?;
@@ -66,7 +48,7 @@ pub fn check(workspace: &Workspace, kernels: &Path, cuda_std: &Path, verbose: bo
     let project = job.write_manifest("project", half.as_deref())?;
 
     for arch in [Arch::OLDEST, Arch::SIMULATED] {
-        job.check(&project, arch, verbose)?;
+        job.check(&project, arch)?;
     }
     Ok(())
 }
@@ -80,7 +62,7 @@ fn require_cuda_std(path: &Path) -> Result<PathBuf> {
     let is_it = |text: &str| text.lines().any(|line| line.replace(' ', "") == "name=\"cuda_std\"");
     ensure!(
         manifest.is_ok_and(|text| is_it(&text)),
-        "no cuda_std at {}: --cuda-std names the folder of its Cargo.toml, crates/cuda_std of rust-cuda",
+        "no cuda_std at {}: give --cuda-std the folder of its Cargo.toml, crates/cuda_std of rust-cuda",
         path.display()
     );
     fs::canonicalize(path).with_context(|| format!("{} cannot be read", path.display()))
@@ -95,20 +77,18 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn check(&self, project: &Path, arch: Arch, verbose: bool) -> Result<()> {
+    fn check(&self, project: &Path, arch: Arch) -> Result<()> {
         let mut command = self.cargo("check", project);
-        // rust-cuda, too, compiles core and alloc for the device.
+        // rust-cuda also compiles core and alloc for the device.
         command.args(["--target", TARGET, "-Zbuild-std=core,alloc"]);
-        let mut flags = flags::of_both(arch);
+        let mut flags = common_flags(arch);
         // Attributes that cuda_builder adds to every crate, and that cuda_std requires.
         flags
             .extend(["feature(register_tool)", "register_tool(nvvm_internal)", "no_std"].map(attribute));
         command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
         let output = process::run(&mut command, LIMIT)?;
-        if verbose || !output.status.success() {
-            say!("{}", output.stderr.trim_end());
-        }
         if !output.status.success() {
+            say!("{}", output.stderr.trim_end());
             bail!(
                 "the nvvm side of the kernels does not agree for {arch} with the cuda_std at {} (the \
                  compiler's messages are above)",
@@ -121,7 +101,7 @@ impl Job<'_> {
     fn cargo(&self, subcommand: &str, project: &Path) -> Command {
         let mut command = self.toolchain.command("cargo");
         command.arg(subcommand).current_dir(project);
-        // As for build-ptx: build-std and inline PTX are unstable.
+        // build-std and inline PTX are unstable.
         command.env("RUSTC_BOOTSTRAP", "1").env("RUSTC_WRAPPER", "");
         command.env("CARGO_TARGET_DIR", self.folder.join("target"));
         command
@@ -130,19 +110,19 @@ impl Job<'_> {
     /// Creates a crate with the source of kernels/ and a dependency on `cuda_std`, as a separate
     /// workspace.
     fn write_manifest(&self, name: &str, half: Option<&Path>) -> Result<PathBuf> {
-        // JSON strings have TOML's syntax.
+        // A JSON string is also a TOML string.
         let quoted = |path: &Path| Value::from(path.display().to_string()).to_string();
         let patch =
             half.map(|path| format!("\n[patch.crates-io]\nhalf = {{ path = {} }}\n", quoted(path)));
         let dependencies =
             self.workspace.device_crates().filter(|name| *name != "kernels").map(|name| {
                 let path = quoted(&self.workspace.root.join(name));
-                // Only the crate of the primitives depends on the code generator.
+                // Only `warpfold-device` has a feature for this code generator.
                 let features = if name == "device" { ", features = [\"nvvm\"]" } else { "" };
                 format!("warpfold-{name} = {{ path = {path}{features} }}\n")
             });
         let text = format!(
-            "# Made by `cargo xtask check-nvvm`.\n\
+            "# Made by `cargo xtask lint nvvm`.\n\
              [package]\nname = \"warpfold-kernels-nvvm\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
              [workspace]\n\n[lib]\npath = {}\n\n\
              [dependencies]\ncuda_std = {{ path = {} }}\n{}{}",
@@ -155,12 +135,12 @@ impl Job<'_> {
         fs::create_dir_all(&project)
             .and_then(|()| fs::write(project.join("Cargo.toml"), text))
             .with_context(|| format!("{} cannot be written", project.display()))?;
-        // The versions that rust-cuda's side is built with, as far as this project has the packages.
+        // Uses the versions that the nvvm workspace locks, for the packages that this project has.
         let _ = fs::copy(self.workspace.nvvm().join("Cargo.lock"), project.join("Cargo.lock"));
         Ok(project)
     }
 
-    /// Copies the `half` that `cuda_std` depends on, without `std` among its default features.
+    /// Copies the `half` that `cuda_std` depends on, and removes `std` from its default features.
     ///
     /// `cuda_std` enables the defaults, and std does not compile for this target with a stock compiler.
     /// The crate is otherwise unchanged, so all that `cuda_std` uses of it is available.
@@ -169,7 +149,7 @@ impl Job<'_> {
             return Ok(None);
         };
         let copy = self.folder.join(format!("half-{version}"));
-        // Copied once, because cargo would rebuild new files.
+        // Copied only once, because cargo would rebuild the crate from new files.
         if !copy.is_dir() {
             let unfinished = tempfile::tempdir_in(&self.folder)?;
             copy_folder(&original, unfinished.path())?;
@@ -185,9 +165,11 @@ impl Job<'_> {
         let project = self.write_manifest("resolve", None)?;
         let mut command = self.cargo("metadata", &project);
         command.args(["--format-version", "1", "--filter-platform", TARGET]);
-        let text =
-            process::run(&mut command, LIMIT)?.success().context("the dependencies of cuda_std")?;
-        let metadata: Value = serde_json::from_str(&text).context("what cargo metadata printed")?;
+        let text = process::run(&mut command, LIMIT)?
+            .success()
+            .context("the dependencies of cuda_std cannot be listed")?;
+        let metadata: Value =
+            serde_json::from_str(&text).context("the output of cargo metadata cannot be parsed")?;
         let mut packages = metadata["packages"].as_array().into_iter().flatten();
         let half = packages.find(|package| package["name"] == "half");
         Ok(half.and_then(|half| {

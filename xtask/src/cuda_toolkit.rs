@@ -1,4 +1,4 @@
-//! `cargo xtask cuda-toolkit`: installs NVIDIA's CUDA compiler and tools from their Python packages.
+//! Installation of NVIDIA's CUDA compiler and tools from their Python packages.
 //!
 //! `cuda/requirements.txt` lists the packages with versions and hashes. They are installed into a
 //! temporary folder that becomes `target/cuda` when complete, so that an interrupted download leaves
@@ -27,34 +27,23 @@ const INSTALLED: &str = "requirements.txt";
 /// Folders of programs below the toolkit's root, which the packages install without execute permission.
 const PROGRAMS: &[&str] = &["bin", "nvvm/bin"];
 
-/// An installed toolkit.
 #[derive(Debug)]
 pub struct Toolkit {
     /// The folder with bin/, include/ and nvvm/.
     pub root: PathBuf,
-    /// The version of its compiler.
     pub version: String,
-    /// True if this call has fetched it.
+    /// True if this call has fetched the toolkit.
     pub fetched: bool,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Returns the errors of [`ensure()`].
-pub fn run() -> Result<()> {
-    let workspace = Workspace::locate()?;
-    let toolkit = ensure(&workspace, &Machine::this(&workspace))?;
+pub(crate) fn fetch(workspace: &Workspace) -> Result<()> {
+    let toolkit = ensure(workspace, &Machine::this(workspace))?;
     let what = if toolkit.fetched { "fetched" } else { "up to date" };
     say!("{}: {what}, nvcc {}", workspace.show(&toolkit.root), toolkit.version);
     Ok(())
 }
 
 /// Installs the packages that the workspace lists to `target/cuda` if they are not up to date.
-///
-/// # Errors
-/// Fails on other systems than x86-64 Linux, without pip, for a download that fails or has a wrong hash,
-/// and for a compiler that does not start.
 pub fn ensure(workspace: &Workspace, machine: &Machine) -> Result<Toolkit> {
     let requirements = workspace.root.join(REQUIREMENTS);
     let wanted = fs::read_to_string(&requirements)
@@ -66,7 +55,7 @@ pub fn ensure(workspace: &Workspace, machine: &Machine) -> Result<Toolkit> {
     supported(env::consts::OS, env::consts::ARCH)?;
     let python = pypi::python(machine)?;
     let _lock = workspace::lock(&workspace.target.join(".cuda.lock"))?;
-    // Another process may have fetched it before the lock was taken.
+    // Another process may have fetched the toolkit before the lock was taken.
     if let Some(toolkit) = present(&place, &wanted) {
         return Ok(toolkit);
     }
@@ -75,13 +64,14 @@ pub fn ensure(workspace: &Workspace, machine: &Machine) -> Result<Toolkit> {
     say!("fetching {packages} packages of {REQUIREMENTS}, about 110 MB, to {}", place.display());
     let new = tempfile::Builder::new().prefix(".cuda-").tempdir_in(&workspace.target)?;
     pypi::install(&python, &workspace.root, REQUIREMENTS, new.path())?;
-    let compiler = toolkit_in(new.path()).context("the packages brought no nvidia/*/bin/nvcc")?;
+    let compiler = toolkit_in(new.path()).context("the packages contain no nvidia/*/bin/nvcc")?;
     make_runnable(&compiler)?;
-    version_of(&compiler.join("bin/nvcc")).context("the nvcc that came does not start here")?;
+    version_of(&compiler.join("bin/nvcc"))
+        .context("the fetched nvcc cannot be started on this machine")?;
     fs::write(new.path().join(INSTALLED), &wanted)?;
     pypi::replace(new, &place)?;
 
-    let toolkit = present(&place, &wanted).context("what was fetched is gone again")?;
+    let toolkit = present(&place, &wanted).context("the fetched toolkit has disappeared")?;
     Ok(Toolkit { fetched: true, ..toolkit })
 }
 
@@ -104,7 +94,8 @@ fn toolkit_in(place: &Path) -> Option<PathBuf> {
 fn supported(system: &str, processor: &str) -> Result<()> {
     ensure!(
         (system, processor) == ("linux", "x86_64"),
-        "these packages are for x86-64 Linux, this is {processor} {system}: install NVIDIA's CUDA toolkit and set CUDA_PATH to it"
+        "these packages are for x86-64 Linux, but this is {processor} {system}; install NVIDIA's CUDA \
+         toolkit and set CUDA_PATH to it"
     );
     Ok(())
 }
@@ -112,7 +103,7 @@ fn supported(system: &str, processor: &str) -> Result<()> {
 fn make_runnable(root: &Path) -> Result<()> {
     for folder in PROGRAMS.iter().map(|name| root.join(name)) {
         let entries = fs::read_dir(&folder)
-            .with_context(|| format!("the packages brought no {}", folder.display()))?;
+            .with_context(|| format!("the packages contain no {}", folder.display()))?;
         for path in entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()) {
             let mode = path.metadata()?.permissions().mode();
             fs::set_permissions(&path, fs::Permissions::from_mode(mode | 0o111))?;
@@ -126,11 +117,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_systems_are_told_what_to_do() {
+    fn unsupported_systems_get_install_advice() {
         assert!(supported("linux", "x86_64").is_ok());
         for (system, processor) in [("linux", "aarch64"), ("macos", "x86_64")] {
             let error = supported(system, processor).unwrap_err().to_string();
-            assert!(error.contains(&format!("this is {processor} {system}: install")), "{error}");
+            assert!(error.contains(&format!("this is {processor} {system}; install")), "{error}");
             assert_eq!(error.lines().count(), 1);
         }
     }

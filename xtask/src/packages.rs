@@ -13,19 +13,24 @@ use serde::Deserialize;
 /// The used fields of a package's metadata.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Package {
-    /// The name of the package.
     pub name: String,
-    /// The version of the package.
     #[serde(default)]
     pub version: String,
-    /// The path of its manifest.
     #[serde(rename = "manifest_path")]
     pub manifest: PathBuf,
-    /// Registries that it may be published to; an empty list forbids publishing, no list allows any.
+    /// Registries to which the package may be published; none if empty, any if `None`.
     publish: Option<Vec<String>>,
-    /// Its features with those that each enables, including `default`.
+    /// The package's features, including `default`, each with the features that it enables.
     pub features: BTreeMap<String, Vec<String>>,
     targets: Vec<Target>,
+    #[serde(default)]
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Dependency {
+    /// The folder of the package; `None` for a package from a registry.
+    path: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -41,12 +46,24 @@ struct Metadata {
 }
 
 impl Package {
-    /// Returns whether it may be published.
     pub fn is_published(&self) -> bool {
         self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
     }
 
-    /// Returns the crate name of its library.
+    pub fn folder(&self) -> &Path {
+        self.manifest.parent().unwrap_or(&self.manifest)
+    }
+
+    /// Returns the folders of this repository's packages on which this package or its tests depend.
+    pub fn local_dependencies(&self) -> impl Iterator<Item = &Path> {
+        let folders = self.dependencies.iter().filter_map(|dependency| dependency.path.as_deref());
+        let mut folders: Vec<&Path> = folders.filter(|folder| *folder != self.folder()).collect();
+        folders.sort();
+        folders.dedup();
+        folders.into_iter()
+    }
+
+    /// Returns the crate name of the package's library.
     pub fn library(&self) -> Option<&str> {
         let is_library = |target: &&Target| target.kind.iter().any(|kind| kind == "lib");
         self.targets.iter().find(is_library).map(|target| target.name.as_str())
@@ -58,10 +75,7 @@ impl Package {
     }
 }
 
-/// Returns the packages of the workspace in a folder, and its target folder.
-///
-/// # Errors
-/// Fails if cargo does not start or rejects a manifest.
+/// Returns the packages of the workspace in a folder, and the workspace's target folder.
 pub fn of(folder: &Path) -> Result<(Vec<Package>, PathBuf)> {
     let said = cargo(folder)
         .args(["metadata", "--no-deps", "--format-version", "1"])
@@ -70,7 +84,7 @@ pub fn of(folder: &Path) -> Result<(Vec<Package>, PathBuf)> {
     let errors = String::from_utf8_lossy(&said.stderr);
     ensure!(said.status.success(), "cargo metadata: {}", errors.lines().next().unwrap_or("failed"));
     let Metadata { packages, target_directory } =
-        serde_json::from_slice(&said.stdout).context("cargo metadata is not understood")?;
+        serde_json::from_slice(&said.stdout).context("the output of cargo metadata cannot be parsed")?;
     Ok((packages, target_directory))
 }
 

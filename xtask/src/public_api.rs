@@ -1,4 +1,4 @@
-//! `cargo xtask public-api`: lists the public items of the published libraries.
+//! Lists of the public items of the published libraries.
 //!
 //! Each list is a file of `docs/public-api`, so that an API change is visible as a changed line. The
 //! items come from rustdoc's JSON, which the pinned compiler writes with `RUSTC_BOOTSTRAP=1`, and which
@@ -7,7 +7,6 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::ExitCode,
 };
 
 use anyhow::{Context, Result, bail, ensure};
@@ -21,7 +20,7 @@ use crate::{
 
 const LISTS: &str = "docs/public-api";
 
-/// Auto traits that are left out. `Send` and `Sync` are part of the API and are listed.
+/// Auto traits that are left out; `Send` and `Sync` are part of the API and are listed.
 const DERIVED: [&str; 5] = [
     "impl core::marker::Freeze for ",
     "impl core::marker::Unpin for ",
@@ -30,33 +29,16 @@ const DERIVED: [&str; 5] = [
     "impl core::panic::unwind_safe::UnwindSafe for ",
 ];
 
-/// The arguments of the command.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    /// Packages to list [default: all published libraries]
-    pub packages: Vec<String>,
-    /// Write nothing; exit 1 if a library's public items differ from its list
-    #[arg(long)]
-    pub check: bool,
+/// Compares the lists with the libraries, and prints the differences; returns whether there are none.
+/// With `fix`, writes the lists instead.
+pub fn check(fix: bool) -> Result<bool> {
+    check_in(&Workspace::locate()?.root, fix)
 }
 
-/// Runs the command. Exits 1 if `--check` finds an outdated list.
-///
-/// # Errors
-/// Fails for an unknown package, and with errors of rustdoc or of the crate that reads its output.
-pub fn run(args: &Args) -> Result<ExitCode> {
-    let workspace = Workspace::locate()?;
-    run_in(&workspace.root, args)
-}
-
-/// Does the work of [`run`] for the workspace in a folder.
-///
-/// # Errors
-/// As for [`run`].
-pub fn run_in(root: &Path, args: &Args) -> Result<ExitCode> {
+fn check_in(root: &Path, fix: bool) -> Result<bool> {
     let (packages, target) = packages::of(root)?;
     let mut stale = false;
-    for package in chosen(&packages, &args.packages)? {
+    for package in libraries(&packages)? {
         let path = root.join(LISTS).join(&package.name).with_extension("txt");
         let new = items(root, &target, package)?;
         let old = fs::read_to_string(&path).unwrap_or_default();
@@ -64,40 +46,28 @@ pub fn run_in(root: &Path, args: &Args) -> Result<ExitCode> {
             continue;
         }
         let shown = format!("{LISTS}/{}.txt", package.name);
-        if args.check {
+        if !fix {
             stale = true;
-            say!("{shown} is not what {} has:", package.name);
+            say!("{shown} differs from the public items of {}:", package.name);
             difference(&old, &new).iter().for_each(|line| say!("{line}"));
         } else {
-            fs::create_dir_all(root.join(LISTS)).with_context(|| format!("{LISTS} cannot be made"))?;
+            fs::create_dir_all(root.join(LISTS))
+                .with_context(|| format!("{LISTS} cannot be created"))?;
             files::replace(&path, new)?;
             say!("{shown}: written");
         }
     }
     if stale {
-        say!("`cargo xtask public-api` renews it; what is taken away or changed breaks programs");
-        return Ok(ExitCode::FAILURE);
+        say!("`cargo xtask lint api --fix` renews it; items that are removed or changed break programs");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(!stale)
 }
 
-/// Returns the named packages, or else all published ones with a library.
-fn chosen<'a>(packages: &'a [Package], named: &[String]) -> Result<Vec<&'a Package>> {
-    let known: Vec<&Package> = packages
-        .iter()
-        .filter(|package| package.is_published() && package.library().is_some())
-        .collect();
-    if named.is_empty() {
-        ensure!(!known.is_empty(), "no package of this workspace may be published");
-        return Ok(known);
-    }
-    let find = |name: &String| {
-        known.iter().find(|package| package.name == *name).copied().with_context(|| {
-            let names: Vec<&str> = known.iter().map(|package| package.name.as_str()).collect();
-            format!("no published library is called `{name}`; there are {}", names.join(", "))
-        })
-    };
-    named.iter().map(find).collect()
+fn libraries(packages: &[Package]) -> Result<Vec<&Package>> {
+    let is_published = |package: &&Package| package.is_published() && package.library().is_some();
+    let known: Vec<&Package> = packages.iter().filter(is_published).collect();
+    ensure!(!known.is_empty(), "no package of this workspace may be published");
+    Ok(known)
 }
 
 /// Returns the public items of a library with all its features, one per line, sorted.
@@ -106,7 +76,7 @@ fn items(root: &Path, target: &Path, package: &Package) -> Result<String> {
     let api = public_api::Builder::from_rustdoc_json(&json)
         .omit_blanket_impls(true)
         .build()
-        .with_context(|| format!("{} is not understood", json.display()))?;
+        .with_context(|| format!("{} cannot be parsed", json.display()))?;
     let mut items: Vec<String> = api.items().map(|item| item.to_string()).collect();
     items.retain(|item| !DERIVED.iter().any(|derived| item.starts_with(derived)));
     items.sort();
@@ -116,7 +86,7 @@ fn items(root: &Path, target: &Path, package: &Package) -> Result<String> {
 
 fn rustdoc_json(root: &Path, target: &Path, package: &Package) -> Result<PathBuf> {
     let library = package.library().context("only libraries have public items")?;
-    // RUSTC_BOOTSTRAP invalidates build scripts: in the usual folder all would be recompiled, twice.
+    // In the usual folder, the change of RUSTC_BOOTSTRAP would make other builds recompile crates.
     let target = target.join("public-api");
     let said = packages::cargo(root)
         .args(["rustdoc", "--quiet", "--lib", "--all-features", "-p", &package.name])
@@ -136,7 +106,7 @@ fn rustdoc_json(root: &Path, target: &Path, package: &Package) -> Result<PathBuf
     Ok(target.join("doc").join(library).with_extension("json"))
 }
 
-/// Returns the lines that only one list has, with the sign of a patch.
+/// Returns the lines that are in only one list, prefixed with `-` or `+` as in a patch.
 fn difference(old: &str, new: &str) -> Vec<String> {
     let lacks = |list: &str, line: &str| !list.lines().any(|other| other == line);
     let gone = old.lines().filter(|line| lacks(new, line)).map(|line| format!("-{line}"));
@@ -160,22 +130,17 @@ mod tests {
         folder
     }
 
-    fn exit(root: &Path, check: bool) -> String {
-        format!("{:?}", run_in(root, &Args { packages: Vec::new(), check }).unwrap())
-    }
-
     const SOURCE: &str = "pub struct Promise(pub u32);\n\
         impl Promise { pub fn kept(&self) -> bool { true } }\n\
         #[cfg(feature = \"more\")]\npub fn more() {}\nstruct Private;\npub struct Local(*const u8);\n";
 
     #[test]
-    fn a_change_of_the_promise_is_found() {
-        let [fresh, stale] = [ExitCode::SUCCESS, ExitCode::FAILURE].map(|code| format!("{code:?}"));
+    fn changed_public_api_is_detected() {
         let folder = workspace("", SOURCE);
         let root = folder.path();
-        assert_eq!(exit(root, true), stale, "there is no list yet");
-        assert_eq!(exit(root, false), fresh);
-        assert_eq!(exit(root, true), fresh);
+        assert!(!check_in(root, false).unwrap(), "there is no list yet");
+        assert!(check_in(root, true).unwrap());
+        assert!(check_in(root, false).unwrap());
         let list = fs::read_to_string(root.join("docs/public-api/a-crate.txt")).unwrap();
         for item in [
             "pub fn a_crate::Promise::kept(&self) -> bool",
@@ -188,28 +153,23 @@ mod tests {
         assert!(!list.contains("Private") && !list.contains("UnwindSafe"), "{list}");
         // A body is not part of the API, a signature is.
         fs::write(root.join("src/lib.rs"), SOURCE.replace("true", "false")).unwrap();
-        assert_eq!(exit(root, true), fresh);
+        assert!(check_in(root, false).unwrap());
         fs::write(root.join("src/lib.rs"), SOURCE.replace("(&self)", "(&mut self)")).unwrap();
-        assert_eq!(exit(root, true), stale);
+        assert!(!check_in(root, false).unwrap());
     }
 
     #[test]
-    fn what_is_no_published_library_is_one_line() {
-        let folder = workspace("", SOURCE);
-        let args = Args { packages: vec!["another".to_owned()], check: true };
-        let error = format!("{:#}", run_in(folder.path(), &args).unwrap_err());
-        assert_eq!(error, "no published library is called `another`; there are a-crate");
+    fn unpublished_or_broken_library_error_is_one_line() {
         let folder = workspace("publish = false\n", SOURCE);
-        let args = Args { packages: Vec::new(), check: true };
-        let error = format!("{:#}", run_in(folder.path(), &args).unwrap_err());
+        let error = format!("{:#}", check_in(folder.path(), false).unwrap_err());
         assert_eq!(error, "no package of this workspace may be published");
         let folder = workspace("", "pub fn broken( {}\n");
-        let error = format!("{:#}", run_in(folder.path(), &args).unwrap_err());
+        let error = format!("{:#}", check_in(folder.path(), false).unwrap_err());
         assert!(error.starts_with("rustdoc of a-crate: error") && error.lines().count() == 1, "{error}");
     }
 
     #[test]
-    fn a_difference_has_what_is_gone_and_what_has_come() {
+    fn difference_lists_removed_and_added_lines() {
         assert_eq!(difference("a\nb\nc\n", "a\nd\nc\n"), ["-b", "+d"]);
         assert!(difference("a\n", "a\n").is_empty());
     }

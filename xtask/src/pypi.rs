@@ -1,5 +1,5 @@
-//! Packages of Python's index: pip fetches the packages that a file lists with their hashes. Package
-//! sources remain pip's configuration.
+//! Packages from Python's index: pip downloads those that a file lists with their hashes. The user's
+//! configuration of pip selects the index.
 
 use std::{
     ffi::OsStr,
@@ -14,13 +14,10 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::{doctor::Machine, failure::Failure, process};
 
-/// Far above a download over a slow line.
+/// Time limit, far above a download over a slow line.
 const LIMIT: Duration = Duration::from_secs(3600);
 
 /// Finds a python3 that has pip.
-///
-/// # Errors
-/// Fails if there is none.
 pub fn python(machine: &Machine) -> Result<PathBuf> {
     let Some(python) = machine.on_path("python3") else {
         bail!(
@@ -38,9 +35,6 @@ pub fn python(machine: &Machine) -> Result<PathBuf> {
 
 /// Downloads the packages that a file of the workspace lists with their hashes, verifies and unpacks
 /// them.
-///
-/// # Errors
-/// Returns pip's messages.
 pub fn install(python: &Path, root: &Path, requirements: &str, folder: &Path) -> Result<()> {
     let mut pip = pip_install(python, folder);
     // Excludes packages that would have to be built.
@@ -49,10 +43,7 @@ pub fn install(python: &Path, root: &Path, requirements: &str, folder: &Path) ->
     finish(pip, &format!("the packages of {requirements}"))
 }
 
-/// Unpacks one of our wheels, without its dependencies.
-///
-/// # Errors
-/// Returns pip's messages.
+/// Unpacks a wheel of this repository, without its dependencies.
 pub fn unpack(python: &Path, wheel: &Path, folder: &Path) -> Result<()> {
     let mut pip = pip_install(python, folder);
     pip.arg("--no-index").arg(wheel);
@@ -78,19 +69,16 @@ fn finish(mut pip: Command, what: &str) -> Result<()> {
         return Ok(());
     }
     let lines = output.stderr.lines().map(str::trim).filter(|line| !line.is_empty());
-    // The lines before are warnings; a hash mismatch is described on the lines after.
+    // The lines before the first error are warnings; those after it describe a hash mismatch.
     let said: Vec<&str> = lines.skip_while(|line| !line.starts_with("ERROR")).collect();
     let first = format!("pip could not install {what} ({})", output.status);
     Err(Failure::new([first.as_str()].into_iter().chain(said)).into())
 }
 
 /// Replaces a folder by a finished one.
-///
-/// # Errors
-/// Fails if a folder cannot be moved.
 pub fn replace(new: tempfile::TempDir, place: &Path) -> Result<()> {
     let failed = || format!("{} cannot be replaced", place.display());
-    // Moved away first, because a non-empty folder cannot be renamed over. Deleted on return.
+    // A rename replaces only an empty folder, so the old one is moved away. `old` is deleted on return.
     let parent = place.parent().with_context(failed)?;
     let old = tempfile::Builder::new().prefix(".old-").tempdir_in(parent).with_context(failed)?;
     if place.exists() {

@@ -5,7 +5,7 @@
 
 use std::{
     env,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use warpfold_suite::say;
 
 use crate::{
+    build_sim,
     doctor::Machine,
     pypi,
     workspace::{self, Workspace},
@@ -22,21 +23,31 @@ use crate::{
 
 const REQUIREMENTS: &str = "python/requirements.txt";
 
+const CASES: &str = "tests/cases";
+const CASES_REQUIREMENTS: &str = "tests/cases/requirements.txt";
+
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Build a release wheel in this folder, and run no tests
     #[arg(long, value_name = "DIR")]
     pub wheel: Option<PathBuf>,
+    /// Run the calls and expressions of tests/cases, which once gave wrong results, with the programs
+    /// and the package, instead of the package's tests
+    #[arg(long, conflicts_with = "wheel")]
+    pub cases: bool,
+    /// Only the cases whose line contains TEXT
+    #[arg(long, value_name = "TEXT", default_value = "", requires = "cases")]
+    pub only: String,
+    /// Device on which the program runs the cases; may be repeated [default: sim and cpu]
+    #[arg(long, value_name = "DEVICE", value_parser = ["sim", "cpu", "gpu"], requires = "cases")]
+    pub device: Vec<String>,
     /// Arguments for pytest, as in `-- -k segments`
-    #[arg(last = true, conflicts_with = "wheel")]
+    #[arg(last = true, conflicts_with_all = ["wheel", "cases"])]
     pub pytest: Vec<String>,
 }
 
 /// Runs the command. Exits 1 if a test fails.
-///
-/// # Errors
-/// Fails if there is no python3 with pip, packages cannot be fetched, or the package cannot be built.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let workspace = Workspace::locate()?;
     if let Some(folder) = &args.wheel {
@@ -46,6 +57,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let wheel = build(&workspace, &packages, &folder, "release")?;
         say!("{}", wheel.display());
         return Ok(ExitCode::SUCCESS);
+    }
+    if args.cases {
+        return run_cases(&workspace, args);
     }
     let status = Installed::new(&workspace, &[])?
         .python()?
@@ -57,16 +71,36 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-pub(crate) struct Installed {
+fn run_cases(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
+    let packages = ["--package", "warpfold-cli", "--package", "warpfold-sim-cli"];
+    build_sim::cargo(workspace, false, &packages.map(OsStr::new))?;
+    let installed = Installed::new(workspace, &[CASES_REQUIREMENTS])?;
+    let (scripts, programs) = (workspace.root.join(CASES), workspace.target.join("debug"));
+    let folder = tempfile::tempdir().context("a temporary folder cannot be created")?;
+    let written = installed.python()?.arg(scripts.join("make.py")).arg(folder.path()).status();
+    ensure!(written.context("python3 does not start")?.success(), "the input files cannot be written");
+    let mut python = installed.python()?;
+    python.arg(scripts.join("run.py")).arg("--folder").arg(folder.path()).args(["--only", &args.only]);
+    for (option, program) in [("--run", "warpfold"), ("--sim", "warpfold-sim")] {
+        python.arg(option).arg(programs.join(program));
+    }
+    let default = ["sim".to_owned(), "cpu".to_owned()];
+    let devices = if args.device.is_empty() { &default[..] } else { &args.device };
+    devices.iter().for_each(|device| _ = python.args(["--device", device]));
+    let status = python.status().context("python3 does not start")?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+struct Installed {
     place: Place,
     folder: tempfile::TempDir,
     packages: Vec<PathBuf>,
 }
 
 impl Installed {
-    /// Builds and installs the package, with the packages of further requirements files of the
-    /// workspace.
-    pub(crate) fn new(workspace: &Workspace, requirements: &[&str]) -> Result<Self> {
+    /// Builds and installs the package, and the packages that further requirements files of the
+    /// workspace list.
+    fn new(workspace: &Workspace, requirements: &[&str]) -> Result<Self> {
         let place = Place::of(workspace)?;
         let packages = place.fetched(workspace, REQUIREMENTS)?;
         let wheels = tempfile::Builder::new().prefix("wheel-").tempdir_in(&place.folder)?;
@@ -78,9 +112,9 @@ impl Installed {
         Ok(Self { place, folder, packages })
     }
 
-    /// Returns a Python command that prefers these packages to the machine's own, and writes no bytecode
-    /// files next to its sources.
-    pub(crate) fn python(&self) -> Result<Command> {
+    /// Returns a Python command that prefers these packages to the machine's, and does not write
+    /// bytecode next to the sources.
+    fn python(&self) -> Result<Command> {
         let folders =
             std::iter::once(self.folder.path()).chain(self.packages.iter().map(PathBuf::as_path));
         let mut python = Command::new(&self.place.python);
@@ -102,7 +136,8 @@ impl Place {
     fn of(workspace: &Workspace) -> Result<Self> {
         let python = pypi::python(&Machine::this(workspace))?;
         let folder = workspace.target.join("python");
-        fs::create_dir_all(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("{} cannot be created", folder.display()))?;
         let lock = workspace::lock(&folder.join(".lock"))?;
         Ok(Self { python, folder, _lock: lock })
     }
@@ -133,7 +168,7 @@ impl Place {
 /// workspace's, where dependencies may be built already.
 fn build(workspace: &Workspace, packages: &Path, folder: &Path, profile: &str) -> Result<PathBuf> {
     let maturin = packages.join("bin/maturin");
-    ensure!(maturin.is_file(), "the packages of {REQUIREMENTS} brought no {}", maturin.display());
+    ensure!(maturin.is_file(), "the packages of {REQUIREMENTS} contain no {}", maturin.display());
     let status = Command::new(&maturin)
         .current_dir(workspace.root.join("python"))
         .args(["build", "--quiet", "--locked", "--profile", profile])
@@ -142,7 +177,7 @@ fn build(workspace: &Workspace, packages: &Path, folder: &Path, profile: &str) -
         .status()
         .context("maturin does not start")?;
     ensure!(status.success(), "maturin could not build the package ({status})");
-    let wheels = fs::read_dir(folder).with_context(|| format!("{} is not there", folder.display()))?;
+    let wheels = fs::read_dir(folder).with_context(|| format!("{} cannot be read", folder.display()))?;
     let mut wheels: Vec<PathBuf> = wheels
         .flatten()
         .map(|entry| entry.path())
@@ -150,7 +185,7 @@ fn build(workspace: &Workspace, packages: &Path, folder: &Path, profile: &str) -
         .collect();
     match (wheels.pop(), wheels.is_empty()) {
         (Some(wheel), true) => Ok(wheel),
-        (None, _) => bail!("maturin has left no wheel in {}", folder.display()),
+        (None, _) => bail!("maturin wrote no wheel to {}", folder.display()),
         (Some(_), false) => {
             bail!("{} has several wheels; give a folder that has none", folder.display())
         }

@@ -1,14 +1,11 @@
 //! `cargo xtask test`: all tests, on the simulator or on the GPU.
 
-use std::{
-    env,
-    process::{Command, ExitCode},
-};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use warpfold_suite::{Codegen, Selection, device, say};
 
-use crate::{build_ptx::CodegenArg, suite, workspace::Workspace};
+use crate::{build_ptx::CodegenArg, mutate, packages, suite, workspace::Workspace};
 
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
@@ -19,36 +16,40 @@ pub struct Args {
     /// The code generator of the kernels.
     #[command(flatten)]
     pub codegen: CodegenArg,
+    /// Instead, break the code in one place at a time, and check that tests fail; only the changes of
+    /// tests/mutations.json whose name contains NAME
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with = "cargo")]
+    pub mutations: Option<String>,
     /// Arguments for `cargo test`, as in `-- --test catalogue`
     #[arg(last = true)]
     pub cargo: Vec<String>,
 }
 
 /// Builds the PTX, then runs `cargo test` over the workspace.
-///
-/// # Errors
-/// Fails if PTX cannot be built, there is no GPU, or cargo does not start.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(name) = &args.mutations {
+        return mutate::run(name);
+    }
     let device = match (args.device, device::probe()) {
         (Selection::Sim, _) | (Selection::Auto, Err(_)) => "sim",
         (_, Ok(_)) => "cuda",
         (Selection::Cuda, Err(error)) => bail!(error),
     };
     let codegen = args.codegen.choose()?;
-    let store = warpfold_lab::suite::ptx_store(&suite::Sources, codegen)?;
+    let store = warpfold_measure::suite::ptx_store(&suite::Sources, codegen)?;
     say!("testing on {device} with the PTX under {}", store.root().display());
-    // Listed explicitly, so that the variants' binaries, which contain no tests, are not built as test
+    // The targets are listed, so that the variants' binaries, which have no tests, are not built as test
     // programs.
     const SUITES: [&[&str]; 2] = [&["--lib", "--test", "*"], &["--doc"]];
     let chosen: Vec<&str> = args.cargo.iter().map(String::as_str).collect();
     let suites = if chosen.is_empty() { SUITES.to_vec() } else { vec![chosen.as_slice()] };
-    let root = Workspace::locate()?.root;
+    let workspace = Workspace::locate()?;
     for suite in suites {
-        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let status = Command::new(cargo)
-            .current_dir(&root)
-            // No other crate of the workspace enables the library's cust feature.
-            .args(["test", "--workspace", "--features", "warpfold/cust"])
+        let status = packages::cargo(&workspace.root)
+            .arg("test")
+            .arg("--target-dir")
+            .arg(&workspace.target)
+            .arg("--workspace")
             .args(suite)
             .env("WARPFOLD_TEST_DEVICE", device)
             .env(warpfold_suite::CODEGEN, Codegen::from(codegen).name())

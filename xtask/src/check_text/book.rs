@@ -1,4 +1,4 @@
-//! The book of `docs/`: its table of contents must have every page once, and pages must not link to
+//! The book of `docs/`: its table of contents must list every page once, and pages must not link to
 //! documents outside of it.
 
 use std::{collections::BTreeMap, fs, path::Path};
@@ -8,9 +8,11 @@ use anyhow::{Context, Result};
 use super::{links, read};
 
 const SUMMARY: &str = "docs/SUMMARY.md";
+/// Dated notes are not in the book; its pages may link to them, for readers of the repository.
+const NOTES: &str = "notes/";
 
 /// Returns pages that the table of contents lacks or repeats, and links of pages that the book would
-/// break: it converts each `x.md` to `x.html`, whether it has that page or not.
+/// break, because it converts a link to `x.md` to `x.html` even if it has no such page.
 pub(super) fn findings(root: &Path) -> Result<Vec<String>> {
     let summary = root.join(SUMMARY);
     let folder = summary.parent().context("no folder")?;
@@ -23,7 +25,7 @@ pub(super) fn findings(root: &Path) -> Result<Vec<String>> {
     }
     let pages: Vec<String> = times.keys().cloned().collect();
     for link in links::links(&read(&summary)?) {
-        // Pages in folders are few, and need not be in the book.
+        // Pages in subfolders need not be in the book.
         *times.entry(link.target).or_default() += 1;
     }
     let mut found = Vec::new();
@@ -31,8 +33,10 @@ pub(super) fn findings(root: &Path) -> Result<Vec<String>> {
         for links::Link { line, target } in links::links(&read(&folder.join(page))?) {
             let path = target.split('#').next().unwrap_or_default();
             let is_page = !path.ends_with(".md") || pages.iter().any(|page| page == path);
-            if !is_page && !path.contains("://") {
-                found.push(format!("docs/{page}:{line}: the book has no page {path}; name its folder"));
+            if !is_page && !path.contains("://") && !path.starts_with(NOTES) {
+                found.push(format!(
+                    "docs/{page}:{line}: the book has no page {path}; link to its folder"
+                ));
             }
         }
     }
@@ -65,11 +69,12 @@ mod tests {
             found("- [A](a.md)\n- [B](b.md)\n- [B again](b.md)\n"),
             ["docs/SUMMARY.md: b.md more than once", "docs/SUMMARY.md: no line for c.md"]
         );
-        let text = "[b](b.md#x), [there](../x/)\n[x](../x/README.md), [y](https://example.org/y.md)\n";
+        let text = "[b](b.md#x), [there](../x/), [n](notes/n.md)\n[x](../x/README.md), \
+                    [y](https://example.org/y.md)\n";
         fs::write(root.path().join("docs/a.md"), text).unwrap();
         assert_eq!(
             found("- [A](a.md)\n- [B](b.md)\n- [C](c.md)\n"),
-            ["docs/a.md:2: the book has no page ../x/README.md; name its folder"]
+            ["docs/a.md:2: the book has no page ../x/README.md; link to its folder"]
         );
     }
 }

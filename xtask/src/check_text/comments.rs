@@ -1,11 +1,11 @@
-//! Checks of Rust comments: none is wider than the code, and numbers are referred to by name.
+//! Checks of Rust comments: they are at most as wide as code, and do not refer to unnamed numbers.
 
 use std::collections::VecDeque;
 
 /// Columns of a line; rustfmt.toml has the same for the code.
 const WIDTH: usize = 105;
 
-/// Phrases for a number that the reader would have to find.
+/// Phrases that stand for an unnamed number.
 const NAMELESS: [&str; 2] = ["So many", "of so many"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl<'l> Comment<'l> {
         white + if text.starts_with("- ") || text.starts_with("* ") { 2 } else { 0 }
     }
 
-    /// Returns whether a paragraph begins here, or a blank line ends one.
+    /// Returns whether the line is blank, or begins a paragraph or a list item.
     fn begins(&self) -> bool {
         let text = self.text.trim_start();
         text.is_empty() || is_mark(text.split(' ').next().unwrap_or_default())
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_wide_is_named_with_its_line() {
+    fn too_wide_comments_are_reported_with_their_line() {
         let wide = format!("    // {}", "word ".repeat(21).trim_end());
         assert_eq!(width(&wide), 111);
         let table = format!("/// | {} |", "cell ".repeat(30));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_has_no_name_is_found_with_its_line() {
+    fn so_many_in_place_of_a_number_is_reported() {
         let lines = [
             "/// Blocks of so many threads each.",
             "fn blocks(threads: u32) {}",

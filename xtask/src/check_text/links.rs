@@ -30,13 +30,13 @@ pub(super) fn findings(root: &Path, documents: &[PathBuf]) -> Result<Vec<String>
                 path => document.parent().unwrap_or(root).join(path),
             };
             if !file.exists() {
-                found.push(format!("{shown}:{line}: there is no {path}"));
+                found.push(format!("{shown}:{line}: {path} does not exist"));
             } else if !anchor.is_empty() && file.extension().is_some_and(|extension| extension == "md") {
                 if !anchors.contains_key(&file) {
                     anchors.insert(file.clone(), self::anchors(&read(&file)?));
                 }
                 if !anchors[&file].iter().any(|heading| heading == anchor) {
-                    found.push(format!("{shown}:{line}: no heading makes {target}"));
+                    found.push(format!("{shown}:{line}: no heading has the anchor of {target}"));
                 }
             }
         }
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_that_lead_nowhere_are_named() {
+    fn broken_links_are_reported() {
         let root = tempfile::tempdir().unwrap();
         let at = |name: &str| root.path().join(name);
         fs::create_dir(at("docs")).unwrap();
@@ -108,10 +108,10 @@ mod tests {
         assert_eq!(
             found,
             [
-                "a.md:1: there is no docs/c.md",
-                "a.md:7: no heading makes docs/b.md#none",
-                "a.md:7: there is no docs/e.svg",
-                "a.md:8: no heading makes #here",
+                "a.md:1: docs/c.md does not exist",
+                "a.md:7: no heading has the anchor of docs/b.md#none",
+                "a.md:7: docs/e.svg does not exist",
+                "a.md:8: no heading has the anchor of #here",
             ]
         );
     }

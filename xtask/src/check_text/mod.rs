@@ -1,16 +1,17 @@
-//! `cargo xtask check-text`: checks documents and comments. Links of the documents must lead somewhere,
-//! the book must have every page, and comments must have the width of the code, name the numbers that
-//! they mean, and have no more signs of poor style than before.
+//! Checks of documents and comments: links lead to existing targets, the book lists every page,
+//! ARCHITECTURE.md's map agrees with the manifests, and comments are no wider than code, do not refer to
+//! unnamed numbers, and have no more signs of poor style than `style` allows.
 
 mod book;
 mod comments;
 mod links;
+mod map;
+mod messages;
 mod style;
 
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::ExitCode,
 };
 
 use anyhow::{Context, Result};
@@ -18,22 +19,12 @@ use warpfold_suite::say;
 
 use crate::{files, workspace::Workspace};
 
-/// The arguments of the command.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    /// Wrap comments that are too wide before checking
-    #[arg(long)]
-    pub wrap: bool,
-}
-
-/// Runs the command. Exits 1 if something is found, and prints it with file and line.
-///
-/// # Errors
-/// Fails if files cannot be read or written.
-pub fn run(args: &Args) -> Result<ExitCode> {
+/// Checks all documents and sources, and prints findings with file and line; returns whether there are
+/// none. With `fix`, wraps comments that are too wide first.
+pub fn check(fix: bool) -> Result<bool> {
     let root = Workspace::locate()?.root;
     let (sources, documents) = (below(&root, "rs")?, below(&root, "md")?);
-    if args.wrap {
+    if fix {
         for path in &sources {
             let text = read(path)?;
             let wrapped = comments::wrap(&text);
@@ -42,29 +33,42 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             }
         }
     }
-    let source = |path: &PathBuf| -> Result<(String, String)> {
-        Ok((path.strip_prefix(&root).unwrap_or(path).display().to_string(), read(path)?))
-    };
-    let texts = sources.iter().map(source).collect::<Result<Vec<_>>>()?;
+    let texts = read_all(&root, &sources)?;
     let mut found = style::findings(&texts);
+    found.extend(messages::findings(&texts));
     for (shown, text) in &texts {
         let findings = comments::findings(text);
         found.extend(findings.into_iter().map(|(line, what)| format!("{shown}:{line}: {what}")));
     }
     found.extend(links::findings(&root, &documents)?);
     found.extend(book::findings(&root)?);
+    found.extend(map::findings(&root)?);
     found.iter().for_each(|line| say!("{line}"));
     let (sources, documents) = (sources.len(), documents.len());
     say!("{} findings in {sources} sources and {documents} documents", found.len());
-    Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(found.is_empty())
+}
+
+/// Returns the shown path and the text of each source.
+fn read_all(root: &Path, sources: &[PathBuf]) -> Result<Vec<(String, String)>> {
+    let one = |path: &PathBuf| -> Result<(String, String)> {
+        Ok((path.strip_prefix(root).unwrap_or(path).display().to_string(), read(path)?))
+    };
+    sources.iter().map(one).collect()
+}
+
+#[cfg(test)]
+fn sources() -> Result<Vec<(String, String)>> {
+    let root = Workspace::locate()?.root;
+    read_all(&root, &below(&root, "rs")?)
 }
 
 fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))
 }
 
-/// Returns the hand-written files with this extension below a folder, sorted: without build outputs,
-/// measurements and hidden files, except for issue templates, which are hidden but included.
+/// Returns the hand-written files with this extension below a folder, sorted. Build outputs,
+/// measurements and hidden files are excluded, except for `.github`.
 fn below(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let entries =

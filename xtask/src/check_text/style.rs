@@ -6,20 +6,20 @@ use super::comments::Comment;
 /// First words of documentation that has no subject or verb.
 const OPENINGS: [&str; 7] = ["What", "Whether", "Of", "As", "Those", "Whose", "Where"];
 
-/// Words for time, place and persons that have usual ones.
+/// Unusual words for time, place and persons.
 const WORDS: [&str; 7] = ["behind", "whoever", "nobody", "so many", "of which", "lies", "lie"];
 
-/// A kind of sign, and how many there may be.
+/// A sign, and its limit over all sources.
 struct Sign {
     what: &'static str,
     allowed: usize,
-    /// Returns how many a line of a comment has; the flag is set for the first line of documentation.
+    /// Counts the sign in a line of a comment; `opens` is true for the first line of documentation.
     count: fn(text: &str, opens: bool) -> usize,
 }
 
 const SIGNS: [Sign; 2] = [
-    Sign { what: "documentation without a subject or verb", allowed: 80, count: openings },
-    Sign { what: "words that have usual ones", allowed: 121, count: words },
+    Sign { what: "documentation without a subject or verb", allowed: 1, count: openings },
+    Sign { what: "words that have usual ones", allowed: 1, count: words },
 ];
 
 fn openings(text: &str, opens: bool) -> usize {
@@ -53,7 +53,7 @@ fn comments(source: &str) -> impl Iterator<Item = (usize, &str, bool)> {
     })
 }
 
-/// Returns what is wrong: every sign of a kind of which there are too many, and a limit above the count.
+/// Returns every occurrence of a sign that exceeds its limit, and every limit that exceeds its count.
 pub(super) fn findings(sources: &[(String, String)]) -> Vec<String> {
     let mut found = Vec::new();
     for Sign { what, allowed, count } in &SIGNS {
@@ -71,7 +71,7 @@ pub(super) fn findings(sources: &[(String, String)]) -> Vec<String> {
             count => {
                 found.extend(lines);
                 found.push(format!(
-                    "{what}: {count}, and {allowed} are allowed; docs/style.md says more"
+                    "{what}: {count}, and {allowed} are allowed; docs/style.md explains them"
                 ));
             }
         }
@@ -105,6 +105,6 @@ mod tests {
         let many = "/// What lies behind.\n\n".repeat(allowed + 1);
         let found = findings(&source(&many));
         assert!(found[0].starts_with("a.rs:1: documentation without a subject"), "{found:?}");
-        assert_eq!(found.iter().filter(|line| line.ends_with("says more")).count(), 2);
+        assert_eq!(found.iter().filter(|line| line.ends_with("explains them")).count(), 2);
     }
 }

@@ -5,13 +5,13 @@ use std::{
     process::Command,
 };
 
-use warpfold_lab::{machine::ANSWER, process};
+use warpfold_build::internal::{has_library, library};
+use warpfold_suite_build::{machine::ANSWER, process};
 
 use super::{Check, Driver, Machine, version_of};
-use crate::{rust_src, toolchain::Toolchain, workspace::Workspace};
+use crate::{toolchain::Toolchain, workspace::Workspace};
 
-/// How to get a CUDA compiler without a toolkit installation.
-const FETCH: &str = "cargo xtask cuda-toolkit fetches it";
+const FETCH: &str = "cargo xtask doctor --fetch-cuda fetches it";
 
 const TOOLS: &[(&str, &str, &str)] = &[
     ("nvcc", "compiles the CUDA C twins and the CUB baseline", FETCH),
@@ -25,11 +25,10 @@ const FOR_RUSTC: &str = "compiles everything";
 const FOR_CARGO: &str = "builds everything";
 const FOR_SOURCE: &str = "core for the GPU: build-ptx compiles it along";
 
-/// Checks the pinned compiler and the components that it needs to make PTX.
 pub(super) fn toolchain(workspace: &Workspace, machine: &Machine) -> Vec<Check> {
     let release = workspace.pinned_channel().unwrap_or_else(|_| "the pinned release".to_owned());
     let install = format!("rustup toolchain install {release}");
-    // Queried only if rustc is on the PATH, so that the reason is short otherwise.
+    // Queried only if rustc is on the PATH; otherwise the reason is shorter than the query's error.
     let pinned = match machine.on_path("rustc") {
         Some(_) => Toolchain::pinned(workspace).map_err(|error| error.root_cause().to_string()),
         None => Err("no rustc on the PATH".to_owned()),
@@ -45,14 +44,14 @@ pub(super) fn toolchain(workspace: &Workspace, machine: &Machine) -> Vec<Check> 
 fn installed(toolchain: &Toolchain, install: &str) -> Vec<Check> {
     let sysroot = toolchain.sysroot().unwrap_or_default();
     let cargo = sysroot.join("bin/cargo");
-    let source = rust_src::library(&sysroot);
+    let source = library(&sysroot);
     vec![
         Check::found("rustc", FOR_RUSTC, toolchain.describe(), sysroot.display().to_string()),
         match version_of(&cargo) {
             Some(version) => Check::found("cargo", FOR_CARGO, version, cargo.display().to_string()),
             None => Check::missing("cargo", FOR_CARGO, "not in the toolchain", install),
         },
-        if rust_src::is_present(&sysroot) {
+        if has_library(&sysroot) {
             Check::found(
                 "rust-src",
                 FOR_SOURCE,
@@ -69,7 +68,6 @@ fn installed(toolchain: &Toolchain, install: &str) -> Vec<Check> {
     ]
 }
 
-/// How to get a C compiler and the C library's files on Debian.
 const LINKER: &str = "apt-get install gcc libc6-dev";
 
 /// Checks for `cc`, which the pinned compiler calls to link, and for the C library's files.
@@ -87,7 +85,7 @@ pub(super) fn linker(machine: &Machine) -> Check {
     match asked.map(|said| said.stdout.trim().to_owned()) {
         Ok(start) if start.contains('/') => there(name, purpose, &cc),
         _ => {
-            let why = format!("{} finds no crt1.o, with which programs start", cc.display());
+            let why = format!("{} finds no crt1.o, the start code of every program", cc.display());
             Check::missing(name, purpose, why, LINKER)
         }
     }
@@ -95,7 +93,8 @@ pub(super) fn linker(machine: &Machine) -> Check {
 
 /// Checks for the tools that tests and commands use besides compilers.
 pub(super) fn helpers(machine: &Machine) -> [Check; 3] {
-    let (name, purpose) = ("python3", "its pip fetches NVIDIA's compiler: cargo xtask cuda-toolkit");
+    let (name, purpose) =
+        ("python3", "its pip fetches NVIDIA's compiler: cargo xtask doctor --fetch-cuda");
     let get = "apt-get install python3-pip";
     let python = match machine.on_path("python3") {
         Some(path) if has_pip(&path) => there(name, purpose, &path),
@@ -172,12 +171,12 @@ mod tests {
         let (_folder, bare) = with(&[]);
         let line = linker(&bare).complaint().unwrap();
         assert_eq!(line, "cc: not on the PATH; apt-get install gcc libc6-dev");
-        // Debian's gcc answers this without libc6-dev.
+        // Debian's gcc prints this name even without libc6-dev.
         let (folder, alone) = with(&[("cc", "echo crt1.o")]);
         let line = linker(&alone).complaint().unwrap();
         let cc = folder.path().join("cc");
         let expected = format!(
-            "cc: {} finds no crt1.o, with which programs start; apt-get install gcc libc6-dev",
+            "cc: {} finds no crt1.o, the start code of every program; apt-get install gcc libc6-dev",
             cc.display()
         );
         assert_eq!(line, expected);
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_readme_says_what_to_install_as_doctor_does() {
+    fn readme_and_doctor_name_the_same_linker_packages() {
         let root = Workspace::locate().unwrap().root;
         let readme = fs::read_to_string(root.join("README.md")).unwrap();
         assert!(readme.contains(&format!("a C compiler to link with (`{LINKER}`)")), "{readme}");
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_python_without_pip_fetches_nothing() {
+    fn python_without_pip_is_reported() {
         let (_folder, machine) =
             with(&[("python3", "exit 1"), ("chromium-browser", "echo Chromium 1.2.3")]);
         let [python, browser, _] = helpers(&machine);

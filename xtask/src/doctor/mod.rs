@@ -5,21 +5,22 @@
 //! available.
 
 mod checks;
-pub mod nvvm;
 
 use std::io::Write;
 
 use anyhow::Result;
-use serde::Serialize;
 use warpfold_suite::cli::{
     self,
     table::{terminal_width, wrapped},
 };
 
-use crate::workspace::Workspace;
+use crate::{cuda_toolkit, workspace::Workspace};
 
-pub use warpfold_lab::machine::Machine;
-pub(crate) use warpfold_lab::machine::version_of;
+pub(crate) use warpfold_suite_build::machine::version_of;
+pub use warpfold_suite_build::{
+    machine::{Check, Machine, State},
+    rust_cuda,
+};
 
 const PLACES: &str = "CUDA_PATH, CUDA_HOME, target/cuda and /usr/local/cuda";
 
@@ -29,9 +30,12 @@ pub struct Args {
     /// Print one JSON object per check
     #[arg(long)]
     pub json: bool,
+    /// Instead, fetch NVIDIA's CUDA compiler and tools from PyPI to target/cuda, without the driver
+    #[arg(long, conflicts_with = "json")]
+    pub fetch_cuda: bool,
 }
 
-/// The GPU driver's answer, or why there is none.
+/// The GPUs of a working driver, or the reason why there is none.
 pub type Driver = Result<Gpus, String>;
 
 /// A working driver.
@@ -39,95 +43,22 @@ pub type Driver = Result<Gpus, String>;
 pub struct Gpus {
     /// The CUDA version that the driver supports, as displayed.
     pub version: String,
-    /// The GPUs that it drives.
     pub gpus: Vec<Gpu>,
 }
 
-/// One GPU.
 #[derive(Debug, Clone)]
 pub struct Gpu {
-    /// The driver's name for it.
     pub name: String,
-    /// Its architecture as `sm_NN`.
+    /// The GPU's architecture, as `sm_NN`.
     pub arch: String,
-    /// The bytes of its memory.
     pub memory_bytes: u64,
 }
 
-/// One piece that the suite can use.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Check {
-    /// The name of the piece.
-    pub name: String,
-    /// Its purpose.
-    pub purpose: &'static str,
-    /// Its state on this machine.
-    #[serde(flatten)]
-    pub state: State,
-}
-
-/// The state of a piece.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "state", rename_all = "snake_case")]
-pub enum State {
-    /// The piece was found.
-    Found {
-        /// Its version, if it has one.
-        version: String,
-        /// Its location.
-        place: String,
-    },
-    /// The piece is missing or unsuitable.
-    Missing {
-        /// The reason, such as what was found instead.
-        why: String,
-        /// How to get it.
-        get: String,
-    },
-}
-
-impl Check {
-    pub(crate) fn found(
-        name: &str,
-        purpose: &'static str,
-        version: impl Into<String>,
-        place: impl Into<String>,
-    ) -> Self {
-        let state = State::Found { version: version.into(), place: place.into() };
-        Self { name: name.to_owned(), purpose, state }
-    }
-
-    pub(crate) fn missing(
-        name: &str,
-        purpose: &'static str,
-        why: impl Into<String>,
-        get: impl Into<String>,
-    ) -> Self {
-        let state = State::Missing { why: why.into(), get: get.into() };
-        Self { name: name.to_owned(), purpose, state }
-    }
-
-    /// Returns whether the piece was found.
-    pub fn is_found(&self) -> bool {
-        matches!(self.state, State::Found { .. })
-    }
-
-    /// Returns one line about a missing piece; `None` if it was found.
-    pub fn complaint(&self) -> Option<String> {
-        match &self.state {
-            State::Found { .. } => None,
-            State::Missing { why, get } => Some(format!("{}: {why}; {get}", self.name)),
-        }
-    }
-}
-
-/// Runs the command.
-///
-/// # Errors
-/// Fails if the workspace cannot be found or standard output cannot be written; missing pieces are no
-/// error.
 pub fn run(args: &Args, driver: &Driver) -> Result<()> {
     let workspace = Workspace::locate()?;
+    if args.fetch_cuda {
+        return cuda_toolkit::fetch(&workspace);
+    }
     let checks = examine(&workspace, &Machine::this(&workspace), driver);
     let report = if args.json {
         checks.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?.join("\n")
@@ -139,14 +70,13 @@ pub fn run(args: &Args, driver: &Driver) -> Result<()> {
     Ok(writeln!(cli::stdout(), "{report}")?)
 }
 
-/// Checks all pieces of the machine.
 pub fn examine(workspace: &Workspace, machine: &Machine, driver: &Driver) -> Vec<Check> {
     let mut checks = checks::toolchain(workspace, machine);
     checks.push(checks::linker(machine));
     checks.extend(checks::gpus(driver));
     checks.extend(checks::tools(machine));
     checks.extend(checks::helpers(machine));
-    checks.extend(nvvm::checks(machine));
+    checks.extend(rust_cuda::checks(machine));
     checks
 }
 
@@ -217,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_never_broken() {
+    fn paths_are_not_wrapped() {
         let place = "/home/somebody/.rustup/toolchains/1.95.0-x86_64-unknown-linux-gnu/bin/rustc";
         let checks = [Check::found("rustc", "compiles everything", "1.95.0 of the spring", place)];
         let told = text(&checks, 24);

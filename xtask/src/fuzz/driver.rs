@@ -11,7 +11,7 @@ use std::{
 use warpfold_driver::{Api, sys::*};
 use warpfold_sim_driver::{driver, set_step_limit};
 
-/// Kernels that write, read, count, access invalid memory, wait, and do not terminate.
+/// Kernels that write, copy, count, trap, loop forever, wait, need clusters, and use shared memory.
 const KERNELS: &[u8] = b".version 7.8
 .target sm_80
 .address_size 64
@@ -153,7 +153,6 @@ impl<'b> Calls<'b> {
         byte.into()
     }
 
-    /// Returns a handle of a list, null, or an invalid one.
     fn handle<T>(&mut self, list: fn(&Self) -> &Vec<*mut T>) -> *mut T {
         let byte = self.byte();
         match (byte, list(self).len()) {
@@ -167,7 +166,6 @@ impl<'b> Calls<'b> {
         self.handle(|calls| &calls.streams)
     }
 
-    /// Returns a device address within or near an allocation, or an unallocated one.
     fn address(&mut self) -> CUdeviceptr {
         let (byte, offset) = (self.byte(), self.byte() as u64);
         let offset = if offset < 128 { offset } else { offset << 12 };

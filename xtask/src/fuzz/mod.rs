@@ -1,10 +1,10 @@
-//! `cargo xtask fuzz`: tries randomly broken external inputs; any outcome other than a result or a
+//! `cargo xtask fuzz`: tries randomly broken external inputs. Any outcome other than a result or a
 //! one-line error is a finding.
 //!
-//! Targets run in worker processes, so that a panic, an abort, a stack overflow, unbounded memory use
-//! and an endless loop all end the process, whose last input is kept. Inputs are derived from those in
-//! `tests/corpus/<target>`, and from those in `target/fuzz/corpus/<target>`, which led to a new kind of
-//! outcome in earlier runs. Findings go to `target/fuzz/findings`; once fixed, they are added to
+//! Targets run in worker processes. A panic, an abort, a stack overflow, unbounded memory use and an
+//! endless loop all end the process, and its last input is kept. Inputs are derived from those in
+//! `tests/corpus/<target>`, and from inputs of earlier runs that had a new kind of outcome, which are in
+//! `target/fuzz/corpus/<target>`. Findings go to `target/fuzz/findings`. Once fixed, they are added to
 //! `tests/corpus`, whose inputs are tried first, also by the tests.
 
 mod driver;
@@ -48,7 +48,7 @@ pub struct Args {
     pub worker: Option<PathBuf>,
 }
 
-/// The time limit of an input. The largest has a few hundred kilobytes and takes milliseconds.
+/// The time after which a worker is killed. The largest input takes milliseconds.
 const TOO_LONG: Duration = Duration::from_secs(10);
 
 const MEMORY_KIB: u64 = 512 << 10;
@@ -57,10 +57,6 @@ const MEMORY_KIB: u64 = 512 << 10;
 const ENOUGH: usize = 10;
 
 /// Runs the command. Exits 1 if there is a finding.
-///
-/// # Errors
-/// Fails for a corpus that cannot be read, folders that cannot be written, and a worker that does not
-/// start.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let workspace = Workspace::locate()?;
     let seed = args.seed.unwrap_or_else(|| {
@@ -69,7 +65,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     });
     let targets = if args.targets.is_empty() { Target::ALL } else { &args.targets };
     if let Some(current) = &args.worker {
-        let [target] = targets else { bail!("a worker has one target") };
+        let [target] = targets else { bail!("a worker takes exactly one target") };
         worker::work(&workspace, *target, args, seed, current)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -131,7 +127,7 @@ impl Campaign<'_> {
 
     /// Runs a worker to its end; returns the reason if it ended abnormally, and its output.
     fn worker(&self, seconds: u64, seed: u64, current: &Path) -> Result<(Option<String>, String)> {
-        let program = std::env::current_exe().context("this program has no name")?;
+        let program = std::env::current_exe().context("the path of this program is unknown")?;
         let (mut said, said_too) = (tempfile::tempfile()?, tempfile::tempfile()?);
         fs::write(current, "").with_context(|| format!("{} cannot be written", current.display()))?;
         let script = format!("ulimit -v {MEMORY_KIB} && ulimit -c 0 && exec \"$0\" \"$@\"");
@@ -144,7 +140,7 @@ impl Campaign<'_> {
         shell.args(["--seconds", &seconds.to_string(), "--seed", &seed.to_string()]);
         shell.args(self.committed.then_some("--committed"));
         shell.env("RUST_BACKTRACE", "0").stdin(Stdio::null());
-        // Each further arena and thread reserves address space.
+        // Each arena of malloc and each thread reserves address space, which the limit includes.
         shell.env("MALLOC_ARENA_MAX", "1").env("RAYON_NUM_THREADS", "2");
         let mut child = shell
             .stdout(said.try_clone()?)
@@ -156,13 +152,13 @@ impl Campaign<'_> {
         let mut text = read(&mut said)?;
         text.push_str(&read(&mut { said_too })?);
         let ending = match status {
-            _ if hung => Some(format!("no end within {} s", TOO_LONG.as_secs())),
+            _ if hung => Some(format!("it did not end within {} s", TOO_LONG.as_secs())),
             status if status.success() => None,
             status => Some(status.to_string()),
         };
         ensure!(
             status.code() != Some(2),
-            "the worker of {} cannot work: {}",
+            "the worker of {} failed: {}",
             self.target.name(),
             complaint(&text)
         );
@@ -178,7 +174,7 @@ impl Campaign<'_> {
     }
 }
 
-/// Waits for a worker, or kills it if it exceeds the time limit of an input; returns whether it was
+/// Waits for a worker, or kills it if it exceeds the time limit for one input; returns whether it was
 /// killed.
 fn wait(child: &mut Child, current: &Path) -> Result<bool> {
     loop {
@@ -203,13 +199,13 @@ fn read(file: &mut fs::File) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns the line with a worker's error: after the location, if it panicked.
+/// Returns the line with a worker's error; for a panic, the line after its location.
 fn complaint(said: &str) -> &str {
     let lines = said.lines().filter(|line| !line.is_empty() && !line.starts_with("tried "));
     let told = |line: &&str| !line.starts_with("note: ");
     let mut lines = lines.filter(told).skip_while(|line| !line.contains("panicked at"));
     match (lines.next(), lines.next()) {
         (Some(_), Some(reason)) => reason,
-        _ => said.lines().next_back().unwrap_or("it said nothing"),
+        _ => said.lines().next_back().unwrap_or("it printed nothing"),
     }
 }

@@ -29,7 +29,7 @@ const NUMBERS: [&str; 18] = [
     "18446744073709551615",
 ];
 
-/// Tokens that end or nest something in one of the formats.
+/// Tokens that close or nest something in one of the input formats.
 const WORDS: [&str; 20] = [
     "{",
     "}",
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_gives_the_same_changes_and_all_of_them_come() {
+    fn seed_determines_mutations_and_every_kind_occurs() {
         let (input, other) = (b"ld.global.u32 %r1, [%rd1+8];\nret;\n", b"bra L7;\nmov.u64 %rd2, 12;\n");
         let run = |seed| {
             let mut random = Random(seed);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_found_around_a_place_and_behind_it() {
+    fn word_at_or_after_a_position_is_found() {
         let is_digit = |byte: u8| byte.is_ascii_digit();
         assert_eq!(word(b"a123b", 2, is_digit), Some(1..4));
         assert_eq!(word(b"a123b", 0, is_digit), Some(1..4));

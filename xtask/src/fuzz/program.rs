@@ -4,7 +4,7 @@
 use std::{env, path::Path, process::Command, time::Duration};
 
 use anyhow::{Context, Result};
-use warpfold_suite::input::npy;
+use warpfold_io::npy;
 
 use crate::{packages, process, workspace::Workspace};
 
@@ -15,7 +15,7 @@ const CPU_SECONDS: u64 = 10;
 /// The wall time limit of a run, on a busy machine.
 const HANGS: Duration = Duration::from_secs(18);
 
-/// The array that offsets and keys refer to, and its elements.
+/// File name of the array that offsets and keys refer to.
 pub(super) const ARRAY: &str = "v.npy";
 const ELEMENTS: [f32; 6] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
 
@@ -26,24 +26,20 @@ pub(super) fn array() -> Vec<u8> {
 
 const BUILD: Duration = Duration::from_secs(1800);
 
-/// Builds the program next to this one.
-///
-/// # Errors
-/// Fails if it cannot be built.
 pub(super) fn build(workspace: &Workspace) -> Result<()> {
     let mut build = packages::cargo(&workspace.root);
-    build.args(["build", "--locked", "--package", "warpfold-cli"]);
+    // All packages are selected, so that dependencies have the same features as in other builds.
+    build.args(["build", "--locked", "--workspace", "--bin", "warpfold"]);
     build.args((!cfg!(debug_assertions)).then_some("--release"));
     process::run(&mut build, BUILD)?.success().context("the program warpfold cannot be built")?;
     Ok(())
 }
 
-/// Runs the program in a folder; returns its error message, or that it has a result.
-///
-/// # Panics
-/// Panics if it ends otherwise, prints more than a line, or takes too long.
+/// Runs the program in a folder; returns its error message, or that it has a result. Panics if it ends
+/// otherwise, prints more than a line, or takes too long.
 pub(super) fn run(folder: &Path, arguments: &str) -> Result<String> {
-    let program = env::current_exe().context("this program has no name")?.with_file_name("warpfold");
+    let program =
+        env::current_exe().context("the path of this program is unknown")?.with_file_name("warpfold");
     let limits = format!("ulimit -v {MEMORY_KIB} && ulimit -t {CPU_SECONDS} && ulimit -c 0");
     let script = format!("{limits} && exec \"$0\" \"$@\"");
     let mut shell = Command::new("sh");

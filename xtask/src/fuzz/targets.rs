@@ -6,18 +6,18 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use warpfold_lab::report;
+use warpfold_measure::report;
 use warpfold_sim::{Args, Config, Entry, Error, Gpu, Launch, Module};
 use warpfold_suite::{Device, DeviceInfo, Selection, Tuning, input, shortened, visible};
 
 use super::program;
 
-/// What random input is given to.
+/// A receiver of random input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Target {
     /// PTX, parsed and decoded
     Ptx,
-    /// PTX, each entry of which is run
+    /// PTX whose entries are all run
     Execute,
     /// Files given to warpfold-sim: fat binaries, programs and PTX, listed and run
     Sim,
@@ -25,7 +25,7 @@ pub enum Target {
     Npy,
     /// The tuning of a reducer
     Tuning,
-    /// Results, made a page of
+    /// Results, shown as a page
     Results,
     /// Calls of the simulator as a CUDA driver
     Driver,
@@ -43,13 +43,13 @@ pub enum Target {
     ProgramOffsets,
     /// The program on keys
     ProgramKeys,
-    /// Nothing of the suite: it breaks when it is told to, so that findings are found
+    /// A target that fails if its input says so, for tests of the fuzzer
     #[value(hide = true)]
     Planted,
 }
 
 impl Target {
-    /// All targets of the suite.
+    /// All targets except [`Planted`](Self::Planted).
     pub const ALL: &'static [Self] = &[
         Self::Ptx,
         Self::Execute,
@@ -138,7 +138,7 @@ impl Ready {
     pub(super) fn new(target: Target) -> Result<Self> {
         // In memory if possible, because thousands of files are written per second.
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
-        let folder = folder.context("no temporary folder")?;
+        let folder = folder.context("a temporary folder cannot be created")?;
         if target.call().is_some() {
             fs::write(folder.path().join(program::ARRAY), program::array())?;
         }
@@ -149,10 +149,8 @@ impl Ready {
         self.target.call().is_none()
     }
 
-    /// Tries an input; returns the outcome.
-    ///
-    /// # Panics
-    /// Panics if a guarantee is violated. Any other end of the process is a finding as well.
+    /// Tries an input; returns the outcome. Panics if a guarantee is violated, which is a finding, like
+    /// any other end of the process.
     pub(super) fn run(&self, bytes: &[u8]) -> Result<String> {
         let said = match self.target {
             Target::Ptx => parse(bytes),
@@ -185,8 +183,7 @@ impl Ready {
         Ok(said)
     }
 
-    /// Writes the input as the result file of a library bench for both compilers; the bench is the one
-    /// that it names, as the command of a machine line does.
+    /// Writes the input as two result files, one per compiler, of the library bench that it names.
     fn library(&self, bytes: &[u8]) -> Result<PathBuf> {
         let text = String::from_utf8_lossy(bytes);
         let bench = report::library_benches().find(|bench| text.contains(bench)).unwrap_or("operations");
@@ -197,13 +194,12 @@ impl Ready {
     fn file(&self, name: &str, bytes: &[u8]) -> Result<PathBuf> {
         let path = self.folder.path().join(name);
         let folder = path.parent().context("a file is in a folder")?;
-        fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+        fs::create_dir_all(folder).with_context(|| format!("{} cannot be created", folder.display()))?;
         fs::write(&path, bytes).with_context(|| format!("{} cannot be written", path.display()))?;
         Ok(path)
     }
 }
 
-/// Checks that a message of the simulator is a single line.
 fn one_line(said: String) -> String {
     assert!(!said.contains(char::is_control), "more than a line: {said:?}");
     said
@@ -239,7 +235,7 @@ fn execute(bytes: &[u8]) -> String {
         Ok(()) => "ran".to_owned(),
         Err(Error::Fault(fault)) => {
             one_line(fault.to_string());
-            // The kind, without the position.
+            // Only the kind of the fault, without its position.
             format!("{:?}", std::mem::discriminant(&fault.kind))
         }
         Err(refused) => one_line(refused.to_string()),
@@ -261,7 +257,7 @@ fn launch(gpu: &Gpu, module: &Module, entry: &Entry, data: u64) -> Result<(), Er
     gpu.launch(module, entry.name(), &shape, &Args::new().bytes(&parameters, 1)).map(drop)
 }
 
-/// Lists a file's kernels by `warpfold-sim`, and runs the only one.
+/// Lists a file's kernels by `warpfold-sim ls`, and runs the file by `warpfold-sim run`.
 fn sim(path: &Path) -> String {
     let path = &*path.to_string_lossy();
     let list = ["warpfold-sim", "ls", path];

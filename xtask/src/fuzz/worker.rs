@@ -21,20 +21,17 @@ use super::{
 };
 use crate::workspace::Workspace;
 
-/// The time limit of an input, on a busy machine.
+/// The time limit for one input, on a busy machine; to exceed it is a finding.
 const SLOW: Duration = Duration::from_secs(5);
 
-/// The maximum number of inputs that changes are made from.
+/// The maximum number of inputs from which changed ones are made.
 const MOST: usize = 2000;
 
-/// The maximum size in bytes of inputs that are kept as a base of others.
+/// The maximum size in bytes of inputs that are kept, to be changed later.
 const KEPT: usize = 16 << 10;
 
-/// Tries all existing inputs, and then changed ones until the time is over. Prints their number, and the
-/// number of kinds of outcome. A panic ends the process, even one that is caught.
-///
-/// # Errors
-/// Fails for a corpus that cannot be read or written.
+/// Tries all existing inputs, and then changed ones until the time is over. Prints the number of inputs
+/// and the number of kinds of outcome. A panic ends the process, even one that is caught.
 pub(super) fn work(
     workspace: &Workspace,
     target: Target,
@@ -52,7 +49,7 @@ pub(super) fn work(
     }));
     while worker.has_own() || start.elapsed() < time {
         worker.one_more()?;
-        // The last of these lines is the worker's result, however it ends.
+        // The parent reads the last of these lines as the result, even if the worker crashes.
         if told.elapsed() > Duration::from_millis(500) {
             told = Instant::now();
             worker.tell()?;
@@ -88,7 +85,7 @@ impl Worker {
         let mut all = Vec::new();
         for committed in target.corpus() {
             let of_folder = inputs(&workspace.root.join(committed))?;
-            ensure!(!of_folder.is_empty(), "there is no input in {committed}");
+            ensure!(!of_folder.is_empty(), "{committed} has no inputs");
             all.extend(of_folder);
         }
         if !committed {
@@ -112,7 +109,7 @@ impl Worker {
         self.tried < self.own
     }
 
-    /// Tries the next input: first each initial one unchanged, then changed ones.
+    /// Tries the next input: first each of the initial inputs unchanged, then changed ones.
     fn one_more(&mut self) -> Result<()> {
         let number = self.tried;
         self.tried += 1;
@@ -130,15 +127,14 @@ impl Worker {
         Ok(())
     }
 
-    /// Tries an input; returns whether its outcome is new: a part of the message, without numbers and
-    /// quotes of the input.
+    /// Tries an input; returns whether any part of its outcome is of a new [`kind()`].
     fn is_new(&mut self, input: &[u8]) -> Result<bool> {
         self.current.write_all_at(input, 0)?;
         self.current.set_len(input.len() as u64)?;
         let start = Instant::now();
         let said = self.ready.run(input)?;
         let took = start.elapsed();
-        // A target in a separate process has its own limit.
+        // A target that starts the program in its own process has a limit of its own.
         let is_slow = took > SLOW && self.ready.is_in_process();
         assert!(!is_slow, "{} bytes took {took:?}", input.len());
         let mut is_new = false;
@@ -182,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_is_what_messages_of_other_inputs_share() {
+    fn messages_that_differ_only_in_input_share_a_kind() {
         for (said, same) in [
             ("line 3: expected `;`, found `x`", "line 77: expected `,`, found `a `b\" c`"),
             ("`x` is no token", "`longer` is no token"),

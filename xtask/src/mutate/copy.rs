@@ -20,24 +20,24 @@ use crate::{
     workspace::Workspace,
 };
 
-/// The tests use xtask only to find the PTX. Optimized as usual, it would take three times as long to
-/// compile, and it is compiled twice, because it depends on packages that are changed alone.
-const FAST_XTASK: &str = "profile.dev.package.xtask.opt-level=0";
+/// A setting that compiles `build/suite` without optimization. The tests use it only to find the PTX,
+/// and a change that is compiled alone often compiles it again, as a dependent of the changed package.
+const FAST_BUILDS: &str = "profile.dev.package.warpfold-suite-build.opt-level=0";
 
 pub(super) struct Copy {
     root: PathBuf,
     build: PathBuf,
     packages: Vec<Package>,
-    /// The packages whose tests any mutation names. All are named in each call of cargo: they determine
-    /// the features of dependencies, and with others these would be recompiled.
+    /// The packages whose tests mutations name. Every call of cargo selects all of them, because another
+    /// selection could enable other features of dependencies, and so recompile them.
     tested: BTreeSet<String>,
-    /// The suites to compile. All are compiled in each call of cargo for a similar reason: whether a
-    /// dependency has debug info depends on its other dependents.
+    /// The suites to compile. Every call of cargo compiles all of them, since the dependents of a
+    /// dependency determine whether it has debug info.
     suites: BTreeSet<Suite>,
     settings: Vec<String>,
     /// The suite's prebuilt PTX; the copy builds none.
     ptx: PathBuf,
-    /// Held while a change is compiled alone and run, so that no other replaces its program.
+    /// Held while a change is compiled alone and run, so that no other change replaces its program.
     alone: Mutex<()>,
 }
 
@@ -53,9 +53,9 @@ impl Copy {
             .current_dir(&workspace.root)
             .stderr(Stdio::inherit())
             .output()
-            .context("git does not start, which lists the sources")?;
-        ensure!(files.status.success(), "git does not list the sources");
-        let files = String::from_utf8(files.stdout).context("the name of a file is no UTF-8")?;
+            .context("git, which lists the sources, does not start")?;
+        ensure!(files.status.success(), "git cannot list the sources");
+        let files = String::from_utf8(files.stdout).context("the name of a file is not UTF-8")?;
         let files: Vec<&Path> = files.split_terminator('\0').map(Path::new).collect();
         remove_others(&root, &files)?;
         for file in files.iter().filter(|file| workspace.root.join(file).is_file()) {
@@ -63,19 +63,23 @@ impl Copy {
             let mut bytes =
                 fs::read(&from).with_context(|| format!("{} cannot be read", from.display()))?;
             for mutation in mutations.iter().filter(|mutation| mutation.file == **file) {
-                let text =
-                    String::from_utf8(bytes).with_context(|| format!("{} is no text", from.display()));
+                let text = String::from_utf8(bytes)
+                    .with_context(|| format!("{} is not UTF-8 text", from.display()));
                 bytes = mutation.made_in(&text?)?.into_bytes();
             }
             write_if_changed(&root.join(file), &bytes)?;
         }
         for Mutation { name, file, .. } in mutations {
-            ensure!(files.contains(&file.as_path()), "{name}: there is no {}", file.display());
+            ensure!(
+                files.contains(&file.as_path()),
+                "{name}: {} is not a source that git lists",
+                file.display()
+            );
         }
         let tested = mutations.iter().map(|mutation| mutation.test.suite.package.clone()).collect();
         let packages = packages::of(&root)?.0;
         let apart = packages.iter().map(apart);
-        let settings = apart.chain([same_link(workspace), FAST_XTASK.to_owned()]).collect();
+        let settings = apart.chain([same_link(workspace), FAST_BUILDS.to_owned()]).collect();
         let (build, ptx) = (workspace.target.clone(), workspace.target.join("ptx"));
         Ok(Self { root, build, packages, tested, suites, settings, ptx, alone: Mutex::default() })
     }
@@ -120,14 +124,14 @@ impl Copy {
             .output()
             .context("cargo does not start")?;
         if !output.status.success() {
-            // Its messages are JSON for this program.
+            // Standard output has cargo's messages as JSON, which are not shown.
             let output = Output { stdout: Vec::new(), ..output };
             return Err(shown("the tests do not compile:", &output).into());
         }
         Ok(output.stdout)
     }
 
-    /// Runs a program as cargo would, with the named change if any, and returns its output.
+    /// Runs a program as cargo would, with the change named `change` if any, and returns its output.
     pub(super) fn tested(
         &self,
         program: &Program,
@@ -138,7 +142,7 @@ impl Copy {
         command
             .args(&tests.names)
             .current_dir(&program.folder)
-            // The inherited values are this program's own, which cargo runs as well.
+            // Replaces the values for xtask, inherited from the cargo that runs it.
             .env("CARGO_MANIFEST_DIR", &program.folder)
             .env("CARGO_MANIFEST_PATH", program.folder.join("Cargo.toml"))
             .env("CARGO_PKG_NAME", &tests.suite.package)
@@ -156,32 +160,33 @@ impl Copy {
         command.output().with_context(|| format!("{} does not start", program.path.display()))
     }
 
-    /// Returns a profile setting for the package of a file that is changed alone. It separates the build
-    /// from the programs of all other changes, so that neither is run in place of the other.
+    /// Returns a profile setting for the package of a file that is changed alone. It separates this
+    /// build from those of all other changes, so that no program is run in place of another.
     fn apart_alone(&self, file: &Path) -> Result<String> {
         let path = self.root.join(file);
         let holds =
             |package: &&Package| package.manifest.parent().is_some_and(|it| path.starts_with(it));
         let package =
             self.packages.iter().filter(holds).max_by_key(|package| package.manifest.as_os_str().len());
-        let name = &package.with_context(|| format!("{} is of no package", file.display()))?.name;
+        let name =
+            &package.with_context(|| format!("{} does not belong to a package", file.display()))?.name;
         Ok(format!("profile.dev.package.{name}.codegen-units=255"))
     }
 }
 
 /// Returns a profile setting that keeps cargo's build of the copy separate from that of the sources.
-/// Both share one target folder, which saves recompiling dependencies, and cargo distinguishes the
-/// packages of two workspaces there by their profile alone: without this it took mutated code for the
-/// sources' own. Debug info takes time to write and is not used here.
+/// Both use one target folder, so that dependencies are compiled once. There cargo distinguishes the
+/// packages of two workspaces only by their profiles: without this setting, it took programs of the copy
+/// for programs of the sources. Debug info takes time to write and is not needed here.
 fn apart(package: &Package) -> String {
     format!("profile.dev.package.{}.debug=false", package.name)
 }
 
-/// Makes cust's build script use the sources' link folder, where the copy's settings name their own.
-/// Another path would recompile cust and all its dependents, here and in the next build of the sources.
+/// Makes cust's build script use the link folder of the sources instead of that of the copy. Another
+/// path would recompile cust and all its dependents, here and in the next build of the sources.
 fn same_link(workspace: &Workspace) -> String {
-    // TOML strings have JSON's syntax.
-    let link = serde_json::json!(workspace.root.join("host/driver/link"));
+    // A JSON string is also a TOML string.
+    let link = serde_json::json!(workspace.root.join("driver/link"));
     format!("env.CUDA_LIBRARY_PATH.value={link}")
 }
 
@@ -254,7 +259,7 @@ mod tests {
         }
     }
 
-    /// Each change is detected by its own test and no other, whatever was compiled before.
+    /// Each change is detected by its own test and by no other, whichever was compiled before.
     #[test]
     fn each_change_is_run_in_its_own_program() {
         let folder = tempfile::tempdir().unwrap();
@@ -308,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_compile_is_no_program() {
+    fn mutation_that_does_not_compile_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let mutation = mutation("broken", true, "A: i32 = ⟦1⟧", "one", "a_is_one");
         let copy = copy(folder.path(), std::slice::from_ref(&mutation));

@@ -1,12 +1,12 @@
-//! `cargo xtask mutate`: checks that the tests detect code that is broken on purpose.
+//! `cargo xtask test --mutations`: checks that the tests detect code that is broken on purpose.
 //!
-//! `tests/mutations.json` lists the changes, each with the tests that must fail. They are made in a copy
-//! of the sources, so that the checkout stays untouched. The copy reuses dependencies that are built
-//! already.
+//! `tests/mutations.json` lists the changes, each with the tests that must fail. The changes are made in
+//! a copy of the sources, so that the checkout stays untouched. The copy uses the dependencies that have
+//! been compiled for the sources.
 //!
-//! All changes are compiled at once, as branches that an environment variable selects at run time: each
-//! is an expression or some statements, which become `if it is chosen { with } else { replace }`.
-//! Changes of another kind are compiled alone.
+//! All changes are compiled at once, as branches that an environment variable selects at run time: an
+//! expression or some statements are replaced by `if it is chosen { with } else { replace }`. Changes of
+//! another kind are compiled alone.
 //!
 //! One call of cargo compiles the tests of all suites, so that they share dependencies, and the programs
 //! are run without cargo, which would take longer than many of the tests.
@@ -38,13 +38,6 @@ use self::{
     program::{Program, Suite, Tests, is_noticed, require_passed},
 };
 
-/// The arguments of the command.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    /// Run only the mutations whose name contains NAME
-    pub name: Option<String>,
-}
-
 /// The environment variable with the name of the selected change.
 const CHOSEN: &str = "WARPFOLD_MUTATION";
 
@@ -55,39 +48,28 @@ struct Mutation {
     name: String,
     /// The changed file, relative to the root.
     file: PathBuf,
-    /// Text that occurs once: an expression or statements, or with these between `⟦` and `⟧`.
+    /// Text that occurs once in the file. It, or its part between `⟦` and `⟧`, is replaced.
     replace: String,
-    /// The replacement of that text, or of the part between `⟦` and `⟧`.
+    /// The replacement of `replace`, or of its part between `⟦` and `⟧`.
     with: String,
-    /// True if it is compiled alone, because it is neither an expression nor statements.
+    /// True if the change is compiled alone, because it replaces neither an expression nor statements.
     #[serde(default)]
     alone: bool,
     /// Arguments of `cargo test`: a suite, and after `--` the names of its tests that must fail.
     test: Tests,
 }
 
-/// Tries all changes. Exits 1 if the tests pass with one of them.
-///
-/// # Errors
-/// Fails for a change that cannot be made and for tests that fail without any change.
-pub fn run(args: &Args) -> Result<ExitCode> {
+/// Tries all changes whose name contains `name`. Exits 1 if the tests pass with one of them.
+pub fn run(name: &str) -> Result<ExitCode> {
     let workspace = Workspace::locate()?;
     let list = workspace.root.join("tests/mutations.json");
     let text =
         fs::read_to_string(&list).with_context(|| format!("{} cannot be read", list.display()))?;
-    let all: Vec<Mutation> =
-        serde_json::from_str(&text).with_context(|| format!("{} is no list", list.display()))?;
-    let wanted = |mutation: &&Mutation| {
-        args.name.as_ref().is_none_or(|name| mutation.name.contains(name.as_str()))
-    };
-    let chosen: Vec<&Mutation> = all.iter().filter(wanted).collect();
-    ensure!(
-        !chosen.is_empty(),
-        "no mutation has {:?} in its name; {} has them",
-        args.name,
-        list.display()
-    );
-    // The PTX that the suite's tests run in the copy.
+    let all: Vec<Mutation> = serde_json::from_str(&text)
+        .with_context(|| format!("{} is not a list of mutations", list.display()))?;
+    let chosen: Vec<&Mutation> = all.iter().filter(|mutation| mutation.name.contains(name)).collect();
+    ensure!(!chosen.is_empty(), "no mutation has {name:?} in its name; {} lists all", list.display());
+    // Builds the PTX that the suite's tests run in the copy.
     suite::sources_ptx(&workspace)?;
     let suites = chosen.iter().map(|mutation| mutation.test.suite.clone()).collect();
     let copy = Copy::make(&workspace, &all, suites)?;
@@ -105,8 +87,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(survivors > 0)))
 }
 
-/// Returns the tests to run without a change: each suite once with all of its tests that a mutation
-/// names, and once as a whole if a mutation names none.
+/// Returns the tests to run without a change: those that mutations name, grouped by suite, and each
+/// suite as a whole for which a mutation names no tests.
 fn unchanged(chosen: &[&Mutation]) -> Vec<Tests> {
     let mut suites = BTreeMap::<(&Suite, bool), BTreeSet<String>>::new();
     for Mutation { test: Tests { suite, names }, .. } in chosen {
@@ -131,7 +113,7 @@ fn in_order<T: Sync, R: Send>(
                 // Stops the other threads from starting further items.
                 next.store(items.len(), Ordering::Relaxed);
             }
-            // The receiver is gone if it has met an error.
+            // The receiver is dropped after an error.
             let _ = sender.send((at, result));
         }
     };
@@ -192,12 +174,16 @@ impl Mutation {
         let (before, original, after) = marked(replace);
         let whole = format!("{before}{original}{after}");
         let times = text.matches(&whole).count();
-        ensure!(times == 1, "{name}: `{whole}` is {times} times in {}, not once", file.display());
+        ensure!(
+            times == 1,
+            "{name}: `{whole}` occurs {times} times in {}; it must occur once",
+            file.display()
+        );
         Ok(text.replace(&whole, &format!("{before}{with}{after}")))
     }
 }
 
-/// Splits the text at the marks into before, between and after; without marks all is between.
+/// Splits a text into the parts before, between and after `⟦` and `⟧`; without them, all is "between".
 fn marked(replace: &str) -> (&str, &str, &str) {
     let found = replace.split_once('⟦').and_then(|(before, rest)| {
         let (original, after) = rest.split_once('⟧')?;
@@ -230,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_told_in_order_up_to_an_error() {
+    fn results_are_reported_in_order_up_to_an_error() {
         let told = |fails: Option<u64>| {
             let mut told = Vec::new();
             let run = |item: &u64| {
@@ -256,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_becomes_a_branch_with_what_was_there() {
+    fn mutation_becomes_a_branch_with_the_original_code() {
         let made = mutation("x = ⟦1⟧;", false).made_in("let x = 1;\nlet y = 1;").unwrap();
         assert!(made.starts_with("let x = ({ static CHOSEN"), "{made}");
         assert!(made.contains(r#""WARPFOLD_MUTATION").is_some_and(|it| it == "a")"#), "{made}");
@@ -267,14 +253,14 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_is_compiled_alone_is_made_later() {
+    fn mutation_compiled_alone_is_applied_later() {
         let change = mutation("x: ⟦1⟧", true);
         assert_eq!(change.made_in("x: 1, y: 1").unwrap(), "x: 1, y: 1");
         assert_eq!(change.replaced_in("x: 1, y: 1", "2").unwrap(), "x: 2, y: 1");
     }
 
     #[test]
-    fn what_is_not_there_once_is_an_error() {
+    fn text_not_found_exactly_once_is_an_error() {
         for (text, times) in [("x", "0 times"), ("1 + 1", "2 times")] {
             let error = mutation("1", true).made_in(text).unwrap_err().to_string();
             assert!(error.contains(times) && error.contains("b.rs"), "{error}");

@@ -21,7 +21,7 @@ pub(super) struct Suite {
 }
 
 impl Suite {
-    /// Returns the arguments of cargo that select it among all targets of the packages.
+    /// Returns the arguments of cargo that select this suite among all targets of the packages.
     pub(super) fn target(&self) -> Vec<&str> {
         self.file.as_deref().map_or_else(|| vec!["--lib"], |file| vec!["--test", file])
     }
@@ -31,7 +31,7 @@ impl Suite {
 #[serde(try_from = "Vec<String>")]
 pub(super) struct Tests {
     pub(super) suite: Suite,
-    /// Their names or parts of these; empty for all.
+    /// The tests' names or parts of these; empty for all tests.
     pub(super) names: BTreeSet<String>,
 }
 
@@ -44,7 +44,10 @@ impl TryFrom<Vec<String>> for Tests {
             ["--package", package, "--lib", "--", ..] => (package, None, 4),
             ["--package", package, "--test", file] => (package, Some(file), 5),
             ["--package", package, "--test", file, "--", ..] => (package, Some(file), 5),
-            _ => bail!("`{}` is no suite: --package, and --lib or --test", arguments.join(" ")),
+            _ => bail!(
+                "`{}` is not a suite of tests; give --package, and --lib or --test",
+                arguments.join(" ")
+            ),
         };
         let suite = Suite { package: package.to_owned(), file: file.map(str::to_owned) };
         Ok(Self { suite, names: arguments.iter().skip(names).cloned().collect() })
@@ -66,7 +69,7 @@ pub(super) struct Program {
     pub(super) path: PathBuf,
     /// The package's folder, used as working directory as by cargo.
     pub(super) folder: PathBuf,
-    /// True if an earlier call of cargo has built it.
+    /// True if an earlier call of cargo has built the program.
     pub(super) is_old: bool,
 }
 
@@ -95,7 +98,7 @@ struct Profile {
 }
 
 impl Message {
-    /// Returns whether the message is about the program of a suite of the package with this manifest.
+    /// Returns whether the message is about the suite's program; `manifest` is the package's.
     fn is_of(&self, suite: &Suite, manifest: &Path) -> bool {
         let is_target = self.target.as_ref().is_some_and(|Target { name, kind }| match &suite.file {
             Some(file) => kind == &["test"] && name == file,
@@ -110,11 +113,11 @@ impl Program {
     pub(super) fn of(suite: &Suite, packages: &[Package], said: &[u8]) -> Result<Self> {
         let package = packages.iter().find(|package| package.name == suite.package);
         let manifest =
-            &package.with_context(|| format!("there is no package {}", suite.package))?.manifest;
+            &package.with_context(|| format!("the package {} does not exist", suite.package))?.manifest;
         let folder = manifest.parent().context("a manifest is in a folder")?.to_owned();
         for line in said.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let message: Message =
-                serde_json::from_slice(line).context("a message of cargo is not understood")?;
+                serde_json::from_slice(line).context("a message of cargo cannot be parsed")?;
             if message.is_of(suite, manifest) {
                 let path = message.executable.context("tests are compiled to a program")?;
                 return Ok(Self { path, folder, is_old: message.fresh });
@@ -142,14 +145,14 @@ fn passed(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" ... ok")
 }
 
-/// Returns whether a test fails with a change; an error if the program ends without reporting tests.
+/// Returns whether a test fails with a change, or an error if the program ends without reporting tests.
 pub(super) fn is_noticed(name: &str, output: &Output) -> Result<bool> {
     const FAILED: i32 = 101;
     if output.status.success() {
         return Ok(false);
     }
     let stdout = String::from_utf8_lossy(&output.stdout);
-    // The last such line is followed by the names, each indented.
+    // The indented names of the failed tests follow the last line `failures:`.
     let names = stdout.rsplit_once("\nfailures:\n").map_or("", |(_, names)| names);
     if output.status.code() == Some(FAILED) && names.starts_with("    ") {
         return Ok(true);
@@ -184,11 +187,14 @@ mod tests {
             assert_eq!(tests(text).unwrap().to_string(), format!("cargo test {text}"));
         }
         let error = tests("--package a --bins").unwrap_err().to_string();
-        assert_eq!(error, "`--package a --bins` is no suite: --package, and --lib or --test");
+        assert_eq!(
+            error,
+            "`--package a --bins` is not a suite of tests; give --package, and --lib or --test"
+        );
     }
 
     #[test]
-    fn the_program_is_that_of_the_package_and_the_target() {
+    fn program_is_found_by_package_and_target() {
         let artifact = |folder: &str, name: &str, kind: &str, test: bool, path: &str| {
             format!(
                 r#"{{"reason": "compiler-artifact", "manifest_path": "/{folder}/Cargo.toml",
@@ -224,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_unchanged_is_shown() {
+    fn failure_without_a_mutation_is_shown() {
         let tests = tests("--package a --lib").unwrap();
         let error =
             require_passed(&tests, &output("echo a; echo b >&2; exit 1")).unwrap_err().to_string();
@@ -244,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_noticed_by_a_test_that_fails_and_by_nothing_else() {
+    fn only_a_failing_test_detects_a_mutation() {
         let failing = r"printf 'test a ... FAILED\n\nfailures:\n\n---- a\n\nfailures:\n    a\n\n';";
         assert!(is_noticed("x", &output(&format!("{failing} exit 101"))).unwrap());
         assert!(!is_noticed("x", &output("echo test a ... ok")).unwrap());
