@@ -1,39 +1,36 @@
 #!/usr/bin/env bash
-# Runs the test suites of other projects in the simulator, as they are, without a GPU.
+# Runs unmodified test suites of packages that use a GPU in the simulator, without a GPU.
 #
-#   scripts/clients.sh cudarc CHECKOUT      the driver's and NVRTC's tests of github.com/coreylowman/cudarc, one of
-#                                           which looks for cuda_fp16.h in /usr/include
-#   scripts/clients.sh tinygrad CHECKOUT    test/backend/test_ops.py of github.com/tinygrad/tinygrad, beside PyTorch
-#   scripts/clients.sh numba                the suite that the package numba-cuda has in it
+#   scripts/clients.sh cudarc      cudarc's tests of the driver and of NVRTC; one needs cuda_fp16.h in /usr/include
+#   scripts/clients.sh numba       the test suite in the package numba-cuda
 #
-# docs/census.md names the versions. What each needs (Python's packages, several gigabytes for PyTorch) goes to
-# target/clients, and what the tests say too, a file each. The last line counts.
+# The sources come from crates.io and PyPI; docs/census.md has the results. Dependencies and the output of each test
+# are written to target/clients. The last line printed has the counts.
 #
-# Allocations are rounded up to 512 bytes, as a GPU does; ROUND=1 has those tests fault that reach behind an array.
+# Allocations are rounded up to 512 bytes, as on a GPU. With ROUND=1, accesses past the end of an array are faults.
 set -euo pipefail
-client=${1:?"give cudarc, tinygrad or numba"}
-checkout=${2:+$(cd "$2" && pwd)}
+client=${1:?"give cudarc or numba"}
 cd "$(dirname "$0")/.."
 cargo xtask build-sim >&2
 folder=$PWD/target/clients
-said=$folder/$client
-mkdir -p "$folder/lib" "$said" "$folder/empty"
+logs=$folder/$client
+mkdir -p "$folder/lib" "$logs" "$folder/empty"
 for library in "$PWD"/target/sim/lib/*; do
     ln -sf "$library" "$folder/lib/"
-    # Some look for the name by which it is linked.
+    # Some clients load the library by the name without a version.
     name=$(basename "$library")
     ln -sf "$name" "$folder/lib/${name%%.so*}.so"
 done
 export WARPFOLD_SIM_ROUND=${ROUND:-512} WARPFOLD_SIM_TELL=1 LD_LIBRARY_PATH=$folder/lib
 
-# A Python with packages, one for each client: what one finds changes what another does.
+# Installs packages in a virtual environment of the client's own, because clients behave differently with more packages.
 python=$folder/python-$client/bin/python
 packages() {
     [ -x "$python" ] || python3 -m venv "$folder/python-$client"
     "$python" -m pip install --quiet "$@" >&2
 }
 
-# The compiler that programs carry with them, by the name that they look for.
+# Links NVRTC from PyPI's package $1, major version $2, into the folder of libraries, as libnvrtc.so.
 nvrtc() {
     for library in "$folder/python-$client"/lib/python*/site-packages/nvidia/"$1"/lib/libnvrtc*.so.*; do
         ln -sf "$library" "$folder/lib/"
@@ -43,43 +40,41 @@ nvrtc() {
 
 case $client in
 cudarc)
-    # The last NVRTC that knows sm_53, which one test asks for.
+    # The last NVRTC with support for sm_53, which one test requests.
     packages nvidia-cuda-nvrtc-cu12==12.8.93
     nvrtc cuda_nvrtc 12
+    rm -rf "$folder/cudarc"
+    cargo init --quiet --lib --vcs none --name client "$folder/cudarc"
+    (cd "$folder/cudarc" && cargo add --quiet --no-default-features cudarc@=0.18.1 && cargo vendor --quiet sources >&2)
+    checkout=$folder/cudarc/sources/cudarc
+    # Makes the package a workspace of its own, separate from the package that it was vendored for.
+    echo '[workspace]' >>"$checkout/Cargo.toml"
     binary=$(cd "$checkout" && CARGO_TARGET_DIR=$folder/cudarc-target cargo test --lib --no-run --no-default-features \
         --features std,driver,nvrtc,runtime,dynamic-loading,cuda-13000,f16 --message-format json 2>/dev/null |
         grep -oE '"executable":"[^"]+"' | tail -n 1 | cut -d '"' -f 4)
-    right=0 all=0
-    # Each by itself, so that a context that is lost costs no other test.
+    passed=0 all=0
+    # Each test runs in a process of its own, because a lost context would make later tests fail.
     for test in $("$binary" --list --format terse | sed -n 's/: test$//p'); do
         all=$((all + 1))
-        if timeout 300 "$binary" --exact "$test" --include-ignored >"$said/$test.txt" 2>&1; then
-            right=$((right + 1))
+        if timeout 300 "$binary" --exact "$test" --include-ignored >"$logs/$test.txt" 2>&1; then
+            passed=$((passed + 1))
         else
             echo "$test: failed"
         fi
     done
-    echo "$right of $all"
-    ;;
-tinygrad)
-    packages numpy pytest pytest-timeout hypothesis nvidia-cuda-nvrtc==13.5.37 torch==2.9.1
-    nvrtc cu13 13
-    (cd "$checkout" && DEV=CUDA "$python" -m pytest -v --tb=line --timeout 300 -p no:cacheprovider \
-        test/backend/test_ops.py) >"$said/test_ops.txt" 2>&1 || true
-    grep -a '^FAILED' "$said/test_ops.txt" || true
-    tail -n 1 "$said/test_ops.txt"
+    echo "$passed of $all"
     ;;
 numba)
     packages numpy numba-cuda==0.30.4 nvidia-cuda-nvrtc==13.5.37 nvidia-nvvm nvidia-cuda-runtime nvidia-cuda-crt \
         nvidia-cuda-cccl ml_dtypes psutil cffi filecheck pytest
     cd "$folder/empty"
     packages=$(echo "$folder"/python-numba/lib/python*/site-packages/numba_cuda)
-    # Each module by itself, for the same reason. `cudasim` is another simulator, of numba's own.
+    # Each module runs in a process of its own, for the same reason. `cudasim` is Numba's own simulator.
     for file in $(cd "$packages" && find numba/cuda/tests -name 'test_*.py' -not -path '*/cudasim/*' | sort); do
         module=$(tr / . <<<"${file%.py}")
-        timeout 600 "$python" -W ignore -m numba.runtests -v "$module" >"$said/$module.txt" 2>&1 || echo "$module"
+        timeout 600 "$python" -W ignore -m numba.runtests -v "$module" >"$logs/$module.txt" 2>&1 || echo "$module"
     done
-    "$python" - "$said" <<'EOF'
+    "$python" - "$logs" <<'EOF'
 import pathlib, re, sys
 
 ran = bad = skipped = 0
@@ -87,12 +82,12 @@ for file in pathlib.Path(sys.argv[1]).iterdir():
     text = file.read_text(errors="replace")
     counts = re.findall(r"^Ran (\d+) tests?", text, re.M)
     if not counts:
-        print(f"{file.stem}: did not end, or was skipped")
+        print(f"{file.stem}: did not finish, or was skipped")
         continue
     end = text[text.rindex("Ran ") :]
-    number = lambda what: sum(int(n) for n in re.findall(rf"\b{what}=(\d+)", end))
+    number = lambda key: sum(int(n) for n in re.findall(rf"\b{key}=(\d+)", end))
     ran += int(counts[-1])
-    # A test with several parts that fail is one.
+    # A test with several failed subtests counts once.
     failed = set(re.findall(r"^(?:ERROR|FAIL): (.*?)(?: \[.*| \(.*=.*)?$", text, re.M))
     bad += len(failed)
     skipped += number("skipped")
@@ -100,7 +95,7 @@ print(f"{ran - bad - skipped} of {ran - skipped}, {skipped} skipped")
 EOF
     ;;
 *)
-    echo "$client: give cudarc, tinygrad or numba" >&2
+    echo "$client: give cudarc or numba" >&2
     exit 2
     ;;
 esac

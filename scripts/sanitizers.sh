@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# The host's tests, in the simulator's driver, with the address and the thread sanitizer of the pinned compiler, whose
-# unstable options it takes. SETS names them. The thread sanitizer must know the standard library's locks, so that
-# this is compiled with it: that needs the component rust-src and std's own dependencies from crates.io.
+# Runs the host's tests on the simulated driver with the address sanitizer and the thread sanitizer, or those that SETS
+# names (address, thread), by unstable options of the pinned compiler. For the thread sanitizer, which must observe
+# the standard library's locks, std is compiled too: that needs the component rust-src and std's dependencies from
+# crates.io.
 #
 #     scripts/sanitizers.sh [arguments of the tests]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 target=x86_64-unknown-linux-gnu
-# Tests leak on purpose: what may still be in use is kept for good.
+# No leak detection: the library leaks memory on purpose if it may still be in use.
 export RUSTC_BOOTSTRAP=1 ASAN_OPTIONS=detect_leaks=0
 
 for set in ${SETS:-address thread}; do

@@ -3,10 +3,10 @@
 #
 #   scripts/throughput.sh FILE [BINARY...]
 #
-# Runs each BINARY of the benchmark `throughput` in turns, ROUNDS times (2); by default that of these sources, built now.
-# `cargo bench -p warpfold-sim --bench throughput --no-run` says where cargo puts it: copy it to keep it for later.
-# Adds a line of JSON to FILE for each measurement: the median of criterion's samples, and how far they lie apart. Other
-# programs should be still meanwhile.
+# Runs each BINARY of the benchmark `throughput` in turns, ROUNDS times (2). By default, builds that of these sources.
+# `cargo bench -p warpfold-sim --bench throughput --no-run` prints its path; copy the file to compare later builds.
+# Appends a line of JSON to FILE for each measurement: the median and the median absolute deviation of criterion's
+# samples. No other program should use the CPU during the measurement.
 set -euo pipefail
 file=$(realpath "${1:?"give the file of results"}")
 shift

@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# On a GPU machine, from the repository's root, with .gpu/ as scripts/gpu/pack.sh leaves it: runs the
-# test suite, the sanitizers and the catalogue there, the Rust kernels and their CUDA C twins. SETS names
+# Runs the test suite, compute-sanitizer and the catalogue of Rust kernels and CUDA C twins on a GPU
+# machine, from the repository's root, with the folder .gpu/ that scripts/gpu/pack.sh makes. SETS names
 # the sets to run, by default all, in this order:
 #   tests     the test binaries
 #   sanitize  the four tools of compute-sanitizer over every variant, JOBS at a time [12], with each type of
 #             TYPES [i32 f32 f64]
-#   refusals  PTX that the driver does not take
-#   run       every variant, type and operation, checked
-#   twins     the same of the twins, and what else the binaries do
-#   results   catalogue.jsonl: one JSON object per timed run behind a line that describes the machine
-# VARIANTS names those to sanitize and to time, by default all. CODEGEN=llvm or nvvm chooses whose PTX it
-# all runs on. Everything goes to $OUT. Exits 1 when anything is wrong.
+#   refusals  PTX that the driver rejects, and launches that are too large
+#   run       every variant, type and operation, with checked results
+#   twins     the same for the twins, and two other uses of the binaries
+#   results   catalogue.jsonl: a line that describes the machine, then one JSON object per timed run
+# VARIANTS names the variants of `sanitize` and `results`, by default all. CODEGEN=llvm or nvvm selects the
+# code generator of the PTX. Everything is written to $OUT. Exits with 1 if anything fails.
 source "$(dirname "$0")/common.sh"
 codegen=${CODEGEN:-llvm}
 
-# All variants that run on the GPU, with the types to look at.
-cases=$($xtask list --json | TYPES=${TYPES:-i32 f32 f64} python3 -c '
+# All variants that run on the GPU, each with its types among TYPES.
+cases=$($xtask run --list --json | TYPES=${TYPES:-i32 f32 f64} python3 -c '
 import json, os, sys
 chosen, types = os.environ.get("VARIANTS", "").split(), os.environ["TYPES"].split()
 for row in json.load(sys.stdin):
@@ -24,7 +24,7 @@ for row in json.load(sys.stdin):
 
 set_tests() { tests; }
 
-# One tool over one variant and type; its exit status and all that it says, in one piece.
+# Runs one tool on one variant and type. Prints its exit status and its output at once, because several run in parallel.
 sanitize() {
     local log status tool=$1 id=$2 dtype=$3
     shift 3
@@ -35,7 +35,7 @@ sanitize() {
 $log"
 }
 
-# Several at a time: most of a run is the tool's own start.
+# Runs several at a time, because most of the time of a run is the start of the tool.
 set_sanitize() {
     local log=$out/sanitize-catalogue.log clean all
     command -v compute-sanitizer >/dev/null || { fail "no compute-sanitizer on the PATH"; return; }
@@ -45,19 +45,19 @@ set_sanitize() {
         while read -r id types; do
             for type in $types; do
                 echo "$tool $id $type"
-                # At this size the reducer would choose the other kernel alone.
+                # At this size the reducer selects only the other kernel by itself.
                 [ "$id" != reducer ] || echo "$tool $id $type --kernel bulk"
             done
         done <<<"$cases"
     done | xargs -P "${JOBS:-12}" -L 1 bash -c 'sanitize "$@"' - >"$log"
-    grep -E '^-- .*: [1-9][0-9]*$' "$log" && fail "a tool of compute-sanitizer found something, or timed out (124)"
+    grep -E '^-- .*: [1-9][0-9]*$' "$log" && fail "compute-sanitizer reported errors or timed out (124)"
     clean=$(grep -cE '^-- .*: 0$' "$log") all=$(grep -cE '^-- .*: [0-9]+$' "$log")
-    # A run that never reached the kernel says nothing of it.
+    # A run without a summary has not executed the kernel.
     [ "$(grep -cE 'SUMMARY: 0 (errors|hazards)' "$log")" = "$all" ] || fail "runs without a summary"
-    echo "$clean of $all runs clean, PTX by $codegen"
+    echo "$clean of $all runs without errors, PTX by $codegen"
 }
 
-# PTX from a newer toolkit than the driver knows, and PTX that is none: one line each, exit 2.
+# PTX of a version that the driver does not support, and PTX with an invalid instruction: each must exit with 2.
 set_refusals() {
     local change bad=$out/bad
     for change in 's/^.version .*/.version 99.9/' 's/bar.sync/bar.sink/'; do
@@ -70,7 +70,7 @@ set_refusals() {
     refused .gpu/bin/cooperative --n 2^28 --grid 100000 --codegen "$codegen" --device "$device"
 }
 
-# Every row, by the code generator that is meant: the records say which one it was.
+# Runs every variant, and checks that the PTX of each run is by the requested code generator.
 set_run() {
     local lines=$out/run-$codegen.jsonl
     check $xtask run --device "$device" --codegen "$codegen" --iters 0 --json >"$lines"
@@ -78,12 +78,12 @@ set_run() {
 import json, sys
 runs = [json.loads(line) for line in open(sys.argv[1])]
 on_device = [run for run in runs if run.get("codegen")]
-strangers = [run for run in on_device if run["codegen"] != sys.argv[2]]
+other_codegen = [run for run in on_device if run["codegen"] != sys.argv[2]]
 wrong = [run for run in runs if not run["ok"]]
-for run in wrong + strangers:
+for run in wrong + other_codegen:
     print("FAILED:", run["variant"], run["op"], run["dtype"], run.get("codegen"), run["result"], run["expected"])
-print(f"{len(on_device) - len(strangers)} runs by {sys.argv[2]}, {len(runs) - len(wrong)} of {len(runs)} right")
-sys.exit(bool(wrong or strangers or not on_device))
+print(f"{len(on_device) - len(other_codegen)} runs by {sys.argv[2]}, {len(runs) - len(wrong)} of {len(runs)} correct")
+sys.exit(bool(wrong or other_codegen or not on_device))
 PY
 }
 
@@ -95,7 +95,7 @@ set_twins() {
 
 set_results() {
     local lines=$out/catalogue.jsonl reductions n
-    $xtask list --json | python3 -c '
+    $xtask run --list --json | python3 -c '
 import json, subprocess, sys, datetime
 query = "name,driver_version,memory.total,clocks.max.memory,clocks.max.sm"
 gpu = subprocess.run(["nvidia-smi", "--query-gpu=" + query, "--format=csv,noheader"], capture_output=True, text=True)

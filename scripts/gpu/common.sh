@@ -1,6 +1,6 @@
-# Sourced by the scripts of this folder, which run on a GPU machine from the repository's root, with .gpu/ as
-# pack.sh leaves it. Results go to $out; $failed is 1 once something was wrong. DEVICE=sim tries a script on
-# a machine without a GPU, as far as it goes.
+# Sourced by the scripts of this folder, which run on a GPU machine from the repository's root, with the folder
+# .gpu/ that pack.sh makes. Results are written to $out; $failed is 1 after a failure. DEVICE=sim tests a script
+# on a machine without a GPU, as far as possible.
 set -uo pipefail
 out=${OUT:-target/gpu}
 mkdir -p "$out"
@@ -15,11 +15,11 @@ fail() { echo "FAILED: $*" >&2; failed=1; }
 check() { "$@" || fail "($?) $*"; }
 refused() { "$@"; [ $? = 2 ] || fail "not refused: $*"; }
 
-# A script that calls another one has unpacked for it.
+# Unpacks once, also if one of the scripts calls another.
 if ! [ .gpu/unpacked -nt .gpu/pack.tar.xz ]; then
     tar -C .gpu -xf .gpu/pack.tar.xz && touch .gpu/unpacked || exit 2
-    # Beside .gpu/ptx, with all of them, a folder for each code generator of Rust with its own PTX and the
-    # twins' alone: what takes the other one's by mistake finds nothing there.
+    # .gpu/ptx has the PTX of all code generators. .gpu/by has a folder for each code generator of Rust with
+    # only its PTX and that of the twins, so that PTX of the other one cannot be used by mistake.
     for codegen in llvm nvvm; do
         mkdir -p .gpu/by/$codegen
         for made in $codegen cuda-c; do
@@ -28,14 +28,14 @@ if ! [ .gpu/unpacked -nt .gpu/pack.tar.xz ]; then
     done
 fi
 
-# CODEGEN=llvm or nvvm: all that follows runs on that one's PTX and finds no other.
+# CODEGEN=llvm or nvvm: the script uses only the PTX by that code generator.
 if [ -n "${CODEGEN:-}" ]; then
     export WARPFOLD_CODEGEN=$CODEGEN WARPFOLD_PTX_DIR=$PWD/.gpu/by/$CODEGEN
     [ -d "$WARPFOLD_PTX_DIR/$CODEGEN" ] || { echo "FAILED: no PTX by $CODEGEN in the pack"; exit 2; }
 fi
 
-# Runs each set that SETS names, else all of those given, as a function of its name with `set_` before it,
-# and says how long each took.
+# Runs the sets that SETS names, by default all arguments: the function `set_<name>` for each. Prints how long
+# each took.
 run_sets() {
     local name start
     for name in ${SETS:-$*}; do
@@ -49,10 +49,10 @@ run_sets() {
     exit $failed
 }
 
-# A command line in a result names the file, not the folder of this machine.
+# Removes the folder from the command line in a file of results, so that it does not depend on the machine.
 forget_folder() { sed -i "s#--out $out/#--out #" "$1"; }
 
-# The first line of a file of results: the machine, when it was begun, and by which command.
+# Prints the first line of a file of results: the machine, the date, and the command $1.
 machine_line() {
     python3 - "$1" <<'END'
 import datetime, json, subprocess, sys
@@ -60,10 +60,10 @@ import datetime, json, subprocess, sys
 machine = {"kind": "machine"}
 try:
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    said = subprocess.run(query, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
-    machine["gpu"], machine["driver"] = said[0].split(", ")
-    if len(said) > 1:
-        machine["gpus"] = len(said)
+    lines = subprocess.run(query, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
+    machine["gpu"], machine["driver"] = lines[0].split(", ")
+    if len(lines) > 1:
+        machine["gpus"] = len(lines)
 except (OSError, subprocess.SubprocessError, IndexError, ValueError):
     pass  # No NVIDIA driver: the lines name the device.
 machine["date"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -72,7 +72,7 @@ print(json.dumps(machine))
 END
 }
 
-# A comparison: its table and its lines of JSON.
+# Runs a comparison; writes its table to compare-$1.txt and its lines of JSON to compare-$1.jsonl.
 compare() {
     local set=$1
     shift
@@ -81,11 +81,15 @@ compare() {
     cat "$out/compare-$set.txt"
 }
 
-# The test binaries that are named, all of them by default. The driver's needs no PTX.
+# Modules of the suite's tests that run on the GPU.
+on_gpu="collectives:: probe:: reducer:: reduction::"
+
+# Runs the named test binaries, by default all. That of the driver needs no PTX.
 tests() {
     local name
     for name in ${*:-$(ls .gpu/tests)}; do
-        check ".gpu/tests/$name" >"$out/$name.log" 2>&1
+        # shellcheck disable=SC2046
+        check ".gpu/tests/$name" $([ "$name" != suite ] || echo "$on_gpu") >"$out/$name.log" 2>&1
         grep -E "^test result|^test .*FAILED|panicked|without the CUDA" "$out/$name.log"
     done
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# On a GPU machine, from the repository's root, with .gpu/ as scripts/gpu/pack.sh leaves it: times the
-# Rust kernels by both code generators beside their CUDA C twins, CUB and PyTorch. Writes to $OUT one file
-# of JSON lines per set: compare-<set>.jsonl, and the tables. SETS names the sets to run, by default all. A
-# code generator or peer that is not there is skipped with a line; STRICT=1 makes that an error. Exits 1
-# when anything is wrong.
+# Times the Rust kernels by both code generators, their CUDA C twins, CUB and PyTorch in turns on a GPU
+# machine, from the repository's root, with the folder .gpu/ that scripts/gpu/pack.sh makes. Writes to $OUT
+# a file of JSON lines per set, compare-<set>.jsonl, and the tables. SETS names the sets to run, by default
+# all. A missing code generator or peer is skipped with a message; with STRICT=1 that is an error. Exits
+# with 1 if anything fails.
 source "$(dirname "$0")/common.sh"
 strict=${STRICT:+--strict}
 
@@ -13,7 +13,7 @@ set_refusals() {
     refused $xtask compare --codegen cuda-c
     refused env PATH=/nowhere "$PWD/$xtask" compare --n 2^10 --strict
     WARPFOLD_CUB=/nowhere/libwarpfold_cub.so refused $xtask compare --n 2^10
-    # What is not there is skipped, and all else runs.
+    # A missing peer is skipped, and the others run.
     WARPFOLD_PYTHON=/nowhere/python check $xtask compare --n 2^10 --variant vectorized --iters 5
 }
 
@@ -23,26 +23,26 @@ set_quick() {
     [ $((SECONDS - start)) -lt 180 ] || fail "over 3 minutes"
 }
 
-# Every reduction over the sizes.
+# All reductions of the ladder, at all sizes.
 set_ladder() {
-    compare ladder $strict --iters 100 --n 2^10..2^28 --variant "$($xtask list --json | python3 -c '
+    compare ladder $strict --iters 100 --n 2^10..2^28 --variant "$($xtask run --list --json | python3 -c '
 import json, sys
 print(",".join(row["id"] for row in json.load(sys.stdin) if row["family"] == "reduction"))')"
 }
 
-# Every operation and type, at the sizes where kernels are compared.
+# All operations and types of three variants, at three sizes.
 set_types() {
     compare types $strict --n 2^22,2^26,2^28 --dtype i32,u32,i64,u64,f32,f64 --op sum,min,max,sumsq \
         --variant vectorized,shuffle_two_level,redux --iters 50
 }
 
-# What moves elements.
+# The kernels that copy and transpose.
 set_moves() {
     compare moves $strict --n 2^22,2^24,2^26 --dtype f32,f64 --iters 50 \
         --variant copy_strided,copy_random,transpose_naive,transpose_shared,transpose_padded --peer cuda-c
 }
 
-# The fastest at sizes beyond.
+# The fastest variants, at larger sizes.
 set_large() {
     compare large $strict --n 2^28..2^32 --variant vectorized,bulk_copy,grid_stride --iters 30
 }

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# On a GPU machine, from the repository's root, with .gpu/ as scripts/gpu/pack.sh leaves it: every form of every
-# instruction on floats, its results beside the simulator's, bit for bit. CASES random ones [100000000] beside
-# the systematic ones. ONLY names how the instructions start, by default all. Leaves float.jsonl, one JSON
-# object per instruction behind one of the machine, in $OUT. Exits 1 when a result is not what the manual allows.
+# Compares the results of every form of every instruction on floats with the simulator's, bit for bit, on a GPU
+# machine, from the repository's root, with the folder .gpu/ that scripts/gpu/pack.sh makes. Uses CASES random
+# inputs [100000000] besides the systematic ones. ONLY is a prefix of the instructions to test, by default all.
+# Writes $OUT/float.jsonl: a JSON object for the machine, then one for each instruction. Exits with 1 if the
+# PTX manual does not allow a result.
 source "$(dirname "$0")/common.sh"
 step float
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader

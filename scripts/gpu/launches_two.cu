@@ -1,6 +1,6 @@
-// What sums of 2^20 floats on one device and on each of two cost a host that waits for them, by several ways of
-// launching and of waiting: a prototype in CUDA C of what the library's groups do. A line of JSON each, microseconds:
-// the median of seven rounds' medians, the least and the most of those.
+// Measures the time until the host has a sum of 2^20 floats on one device, or of 2^20 on each of two, with several ways
+// of launching and of waiting: a prototype in CUDA C of the library's groups. Prints a line of JSON for each way, in
+// microseconds: the median of seven rounds' medians, and their minimum and maximum.
 //
 //     nvcc -O3 -arch=sm_90 -o launches_two scripts/gpu/launches_two.cu -lcuda && ./launches_two
 #include <cuda.h>
@@ -100,7 +100,7 @@ int main() {
                 if (i >= 100) t.push_back(took);
             }
             medians.push_back(median(t));
-            // other things settle
+            // Finish pending work before the next round.
             for (int d = 0; d < 2; ++d) { set(d); OK(cuCtxSynchronize()); }
             set(0);
         }
@@ -114,7 +114,7 @@ int main() {
     time("one: set context, launch, event, event sync", one, [&] { set(0); launch(0, alone); OK(cuEventRecord(event[0], stream[0])); OK(cuEventSynchronize(event[0])); });
     time("one: launch, poll, stream sync", one, [&] { launch(0, alone); poll(); OK(cuStreamSynchronize(stream[0])); });
     time("one: launch, poll, stream query", one, [&] { launch(0, alone); poll(); cuStreamQuery(stream[0]); });
-    {   // the sync of what polled calls leave must not be timed, but done
+    {   // Not timed: the synchronization after each round finishes the polled launches.
         time("one: launch, poll", one, [&] { launch(0, alone); poll(); });
     }
     time("one: stream query until done", one, [&] { launch(0, alone); while (cuStreamQuery(stream[0]) == CUDA_ERROR_NOT_READY) {} });
@@ -123,7 +123,7 @@ int main() {
     time("two: launches, no context set, stream syncs", both, [&] { launch(0, args[0]); launch(1, args[1]); OK(cuStreamSynchronize(stream[1])); OK(cuStreamSynchronize(stream[0])); });
     time("two: launches, poll, stream syncs", both, [&] { launch(0, args[0]); launch(1, args[1]); poll(); OK(cuStreamSynchronize(stream[1])); OK(cuStreamSynchronize(stream[0])); });
     time("two: launches, poll", both, [&] { launch(0, args[0]); launch(1, args[1]); poll(); });
-    // time of the two launch calls themselves
+    // The times of the two launch calls themselves.
     {
         std::vector<double> a, b, c;
         for (int i = 0; i < 500; ++i) {
@@ -133,7 +133,7 @@ int main() {
         }
         printf("{\"what\": \"calls of launches 0, 1, syncs\", \"us\": [%.2f, %.2f, %.2f]}\n", median(a), median(b), median(c));
     }
-    // A helper that spins.
+    // A spinning helper thread launches on device 1.
     std::atomic<int> job{0}; std::atomic<bool> stop{false};
     int helper_waits = 0;
     std::thread helper([&] {
@@ -192,7 +192,7 @@ int main() {
         }
         printf("{\"what\": \"calls of new arguments, graph launch, sync\", \"us\": [%.2f, %.2f, %.2f]}\n", median(a), median(b), median(c));
     }
-    // A graph of one device, for what a graph launch takes beside a launch.
+    // A graph of one device, to compare a graph launch with a launch.
     CUgraph graph1; CUgraphExec exec1; CUgraphNode node1; void *p1[] = {&alone};
     CUDA_KERNEL_NODE_PARAMS np1 = np[0]; np1.kernelParams = p1;
     OK(cuGraphCreate(&graph1, 0)); OK(cuGraphAddKernelNode(&node1, graph1, 0, 0, &np1)); OK(cuGraphInstantiate(&exec1, graph1, 0));

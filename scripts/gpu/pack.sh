@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Puts everything that a GPU machine without a Rust toolchain needs into .gpu/: release binaries, test
-# binaries, PTX by both code generators of Rust and of the twins, and CUB. Then carry that folder over and
-# run a script of this folder there. CODEGENS=llvm leaves rust-cuda's out, where its toolchain is not.
-# Lines of debugging are taken out of PTX, which they make six times as large: its heads and code stay.
-# ONLY=scale packs what scale.sh needs alone: the library with the kernels inside, and the program.
+# Packs everything that a GPU machine without a Rust toolchain needs into .gpu/: release binaries, test
+# binaries, PTX by both code generators of Rust and of the twins, and CUB. To run a script of this folder,
+# copy .gpu/ to that machine. CODEGENS=llvm omits PTX by rust-cuda, if its toolchain is not installed.
+# The .loc lines are removed from the PTX, because they make it six times as large.
+# ONLY=scale packs only the files for scale.sh: tests of the library with embedded kernels, and the program.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 arch=${1:-sm_90}
 codegens=${CODEGENS:-llvm nvvm}
 only=${ONLY:-}
-# More than this is not carried over.
+# The largest size of a pack.
 most_mib=60
 
-# The test binaries and benches that cargo makes of these arguments, each with its name.
+# Builds test binaries and benches with these arguments of cargo test; prints the name and the path of each.
 tests_of() {
     cargo test --release --no-run --message-format=json "$@" | python3 -c '
 import json, sys
@@ -30,14 +30,13 @@ if [ "$only" = scale ]; then
 else
     for codegen in $codegens; do cargo xtask build-ptx --library --codegen "$codegen" --arch "$arch"; done
     cargo xtask build-twins --arch "$arch"
-    cargo xtask build-cub --arch "$arch"
+    cargo xtask build-twins --cub --arch "$arch"
     cargo build --release --package warpfold-suite --package xtask --package warpfold-tests --bins
     cargo build --release --package warpfold --example dlpack
     tests=$(tests_of --package warpfold-tests --package warpfold-driver --package warpfold \
-        --features warpfold-driver/cust --test library --test catalogue --test probe --test collectives \
-        --test reduction --test reducer --test driver --test gpu --bench counted --bench operations \
-        --bench recorded --bench rows --bench segments --bench by_key --bench pairs --bench top --bench views \
-        --bench forms --bench group --bench streamed --bench energy)
+        --features warpfold-driver/cust --test library --test catalogue --test suite --test driver --test gpu \
+        --bench counted --bench operations --bench recorded --bench rows --bench segments --bench by_key \
+        --bench pairs --bench top --bench views --bench forms --bench group --bench streamed --bench energy)
     cargo xtask build-ptx --codegen llvm --arch sm_80
     cargo xtask python --wheel target/gpu-wheel
 fi
@@ -61,11 +60,11 @@ else
 fi
 while read -r name path; do cp "$path" ".gpu/tests/$name"; done <<<"$tests"
 strip .gpu/bin/* .gpu/tests/*
-# One file: the binaries are alike, so a window wider than any of them keeps what they share once.
+# One archive with a window wider than any binary: code that binaries share is stored once.
 parts=$(ls .gpu)
 # shellcheck disable=SC2086
 tar -C .gpu -cf - $parts | xz --lzma2=preset=3,dict=256MiB >.gpu/pack.tar.xz
 find .gpu -mindepth 1 -maxdepth 1 ! -name pack.tar.xz -exec rm -r {} +
 size=$(du -m .gpu/pack.tar.xz | cut -f1)
 echo ".gpu/pack.tar.xz: $size MiB"
-[ "$size" -lt $most_mib ] || { echo "over $most_mib MiB: too large to be carried"; exit 1; }
+[ "$size" -lt $most_mib ] || { echo "the pack is larger than $most_mib MiB"; exit 1; }

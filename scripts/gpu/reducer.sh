@@ -1,45 +1,45 @@
 #!/usr/bin/env bash
-# On a GPU machine, from the repository's root, with .gpu/ as scripts/gpu/pack.sh leaves it: all that the
-# reducer needs of a GPU. SETS names the sets to run, by default all, in this order:
+# Tests and measures the reducer on a GPU machine, from the repository's root, with the folder .gpu/ that
+# scripts/gpu/pack.sh makes. SETS names the sets to run, by default all, in this order:
 #   tests     the reducer's tests on the GPU
-#   sanitize  the four tools of compute-sanitizer over those of TESTS, none of which may find anything
-#   tune      measures the launches: sm_NN.json, which goes to warpfold/tuning/. The sets after it use it; so do
-#             they use one that WARPFOLD_TUNING names
-#   sum       f32 sums of all sizes beside CUB and PyTorch: compare-reducer.jsonl
-#   types     all operations and types at four sizes beside CUB: compare-reducer-types.jsonl
-#   rows      sums and places of the largest of every row of matrices beside CUB's segments and PyTorch, of
-#             many shapes, none of which is begun after SECONDS_OF_ROWS, by default 200: compare-rows.jsonl
-#   inputs    sums beside CUB of elements that are in the cache and of those that are not: compare-inputs.jsonl
-#   untuned   f32 sums beside CUB with the table of launches, and without it, as on a GPU that has none:
-#             compare-tuned.jsonl and compare-untuned.jsonl
-#   choices   f32 sums beside CUB where all sizes take one of CHOICES, each of which is a kernel, threads of a block,
-#             and blocks in all or, with a p, on each multiprocessor: compare-choices.jsonl
-#   older     the same by the PTX for sm_80, as the driver of an older GPU would take it: compare-older.jsonl
-# CODEGEN=llvm or nvvm runs the first three on that one's PTX; the others compare both, and with STRICT=1
-# want both to be there. Everything goes to $OUT. Exits 1 when anything is wrong; a target that is missed
-# is not.
+#   sanitize  the four tools of compute-sanitizer on TESTS, without any error
+#   tune      measures the table of launches: sm_NN.json, to be copied to warpfold/tuning/. The sets after it use
+#             this table; without `tune` they use the table that WARPFOLD_TUNING names, if it is set
+#   sum       f32 sums of all sizes, compared with CUB and PyTorch: compare-reducer.jsonl
+#   types     all operations and types at four sizes, compared with CUB: compare-reducer-types.jsonl
+#   rows      sum and index of the maximum of every row of matrices, many shapes, compared with CUB's segmented
+#             reductions and PyTorch; starts no shape after SECONDS_OF_ROWS, by default 200: compare-rows.jsonl
+#   inputs    sums of elements in the L2 cache and of others, compared with CUB: compare-inputs.jsonl
+#   untuned   f32 sums with the table of launches and without it, as on a GPU that has no table, compared with
+#             CUB: compare-tuned.jsonl and compare-untuned.jsonl
+#   choices   f32 sums, compared with CUB, with the same launch for all sizes, for each of CHOICES: a kernel, threads
+#             per block, and number of blocks, in all or (with a p) per multiprocessor: compare-choices.jsonl
+#   older     f32 sums by the PTX for sm_80, compared with CUB: compare-older.jsonl
+# CODEGEN=llvm or nvvm selects the code generator of the PTX in the first three sets; the others compare both,
+# and fail if one is missing with STRICT=1. Everything is written to $OUT. Exits with 1 if anything fails; a missed
+# performance target is no failure.
 source "$(dirname "$0")/common.sh"
 strict=${STRICT:+--strict}
 
-# Every operation and type, both kernels, any alignment, and graphs. Not the test in which a kernel fails.
-sanitized=${TESTS:-every_operation_of_every_type_is_right inputs_may_start_and_end_anywhere \
-special_floats_are_found_wherever_they_stand recordings_run_as_often_as_wanted}
+# All operations and types, both kernels, any alignment. Excludes the test in which a kernel fails.
+sanitized=${TESTS:-reducer::every_operation_of_every_type_is_right reducer::inputs_may_start_and_end_anywhere \
+reducer::special_floats_are_found_wherever_they_stand}
 
-# One tool over these tests; what it says goes to a file.
+# Runs one tool on these tests; its output is written to a file.
 sanitize() {
     local tool=$1 log=$out/sanitize-reducer-$1.log status
     # shellcheck disable=SC2086
     timeout 300 compute-sanitizer --tool "$tool" --error-exitcode 3 \
-        .gpu/tests/reducer --exact --test-threads 1 $sanitized >"$log" 2>&1 </dev/null
+        .gpu/tests/suite --exact --test-threads 1 $sanitized >"$log" 2>&1 </dev/null
     status=$?
     grep -E '^test result|SUMMARY' "$log" | sed "s/^/$tool: /"
-    [ $status = 0 ] || { echo "$tool: exit $status (124: it took too long)"; return 1; }
-    # Tests that do not exist are filtered out without a word.
+    [ $status = 0 ] || { echo "$tool: exit $status (124: timed out)"; return 1; }
+    # A name without a test is no error of the test binary, so the number of tests is checked.
     grep -q "^test result: ok. $(wc -w <<<"$sanitized") passed" "$log" &&
         grep -Eq 'SUMMARY: 0 (errors|hazards)' "$log"
 }
 
-# Side by side: most of a run is the tool's own work on the host.
+# Runs the tools in parallel, because most of the time is their work on the host.
 set_sanitize() {
     local tool pids=()
     command -v compute-sanitizer >/dev/null || { fail "no compute-sanitizer on the PATH"; return; }
@@ -47,13 +47,13 @@ set_sanitize() {
         sanitize $tool &
         pids+=($!)
     done
-    for pid in "${pids[@]}"; do wait "$pid" || fail "a tool of compute-sanitizer"; done
+    for pid in "${pids[@]}"; do wait "$pid" || fail "compute-sanitizer"; done
 }
 
-set_tests() { tests reducer; }
+set_tests() { on_gpu=reducer:: tests suite; }
 
 set_tune() {
-    # As the library's own is called, by architecture.
+    # Named by architecture, like the tables of the library.
     local file=$out/${ARCH:-sm_90}.json
     if $xtask tune --out "$file" >"$out/tune.txt"; then
         forget_folder "$file"
@@ -83,7 +83,7 @@ set_inputs() {
         --n 2^12,2^14,2^16,2^18,2^20,2^22,2^23,2^24,2^26,2^28 --iters 60
 }
 
-# f32 sums as the next two sets measure them, so that only the launches differ.
+# Measures f32 sums with the same options in the next sets, so that only the launches or the PTX differ.
 some_sums() {
     local name=$1
     shift
@@ -91,7 +91,7 @@ some_sums() {
 }
 
 set_untuned() {
-    # A table without an entry.
+    # An empty table.
     python3 - warpfold/tuning/sm_90.json "$out/untuned.json" <<'END'
 import json, sys
 table = json.load(open(sys.argv[1]))

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# On a GPU machine, from the repository's root, with .gpu/ as scripts/gpu/pack.sh leaves it: measures all that lies
-# below docs/results/ of such a machine once more, by both code generators and beside all peers, so that all of it
-# is of one machine, one day and one commit. SETS names the sets to run, by default all, in this order:
-#   sum inputs rows types     the reducer beside CUB and PyTorch, see reducer.sh
-#   energy                    what the reducer's launches take of it, see library.sh
-#   ladder moves twins large  the ladder beside CUDA C, CUB and PyTorch, see compare.sh, where `twins` is `types`
+# Measures the files of a machine in docs/results/ again, by both code generators and with all peers, so that
+# all are of one machine, one day and one commit. Runs on a GPU machine, from the repository's root, with the folder .gpu/
+# that scripts/gpu/pack.sh makes. SETS names the sets to run, by default all, in this order:
+#   sum inputs rows types     the reducer compared with CUB and PyTorch, see reducer.sh
+#   energy                    energy of the reducer's launches, see library.sh
+#   ladder moves twins large  the ladder compared with CUDA C, CUB and PyTorch, see compare.sh (`twins` is its `types`)
 #   catalogue                 every variant alone, see catalogue.sh
-#   untuned choices older     the reducer with other tables of launches, and by PTX for sm_80: see reducer.sh
+#   untuned choices older     the reducer with other tables of launches, and by PTX for sm_80, see reducer.sh
 #   library library-nvvm      the library's benches by each code generator, see library.sh
-# No set is begun LIMIT seconds [420] after the script, nor runs until LAST [590]. What was measured is kept in
-# KEEP [/tmp/warpfold-results] and not measured again: where a machine runs a command for ten minutes at most, the
-# same call goes on with what is left. COMMIT names the commit in run.jsonl, which says of each set how long it took
-# and what came out. Leaves $OUT/results.tar.gz, with the files where they lie below the machine's folder, and the
-# logs. Exits 1 when anything is wrong.
+# The script starts no set after LIMIT seconds [420] and stops a running one after LAST seconds [590]. It keeps
+# finished sets in KEEP [/tmp/warpfold-results] and does not measure them again, so that on a machine that limits a
+# command to ten minutes, another call measures the remaining sets. COMMIT is the commit that is written to run.jsonl,
+# which has the duration and the status of each set. Writes $OUT/results.tar.gz with the files, at their paths below
+# the machine's folder, and the logs. Exits with 1 if anything fails.
 source "$(dirname "$0")/common.sh"
 here=$(dirname "$0")
 keep=${KEEP:-/tmp/warpfold-results}
@@ -21,8 +21,9 @@ mkdir -p "$keep"/{done,logs,files/library,files/experiments}
 [ -e "$keep/files/experiments/run.jsonl" ] ||
     machine_line "${COMMIT:+COMMIT=$COMMIT }scripts/gpu/results.sh" >"$keep/files/experiments/run.jsonl"
 
-# A set by another script: the script, the folder of the files that it makes, and its environment.
-by() {
+# Runs the script $1 for the set $name, with the environment of the arguments after $2. Moves its comparisons to the
+# folder $2, and its other files to theirs.
+run_script() {
     local script=$1 folder=$2 made=$keep/made/$name log=$keep/logs/$name.txt status
     shift 2
     rm -rf "$made" && mkdir -p "$made"
@@ -30,7 +31,7 @@ by() {
     status=$?
     grep -hE '^FAILED|^error|WRONG|in [0-9.]+ s$' "$log" | cut -c1-200
     if [ $status = 124 ]; then
-        echo "$name: it took too long and is not kept"
+        echo "$name: timed out; its results are not kept"
         return 124
     fi
     [ $status = 0 ] || fail "$name"
@@ -42,14 +43,14 @@ by() {
 
 measure() {
     case $1 in
-        sum | types | rows | inputs) by reducer . SETS="$1" STRICT=1 SECONDS_OF_ROWS=110 ;;
-        untuned | older | choices) by reducer experiments SETS="$1" ;;
-        ladder | moves | large) by compare . SETS="$1" STRICT=1 ;;
-        twins) by compare . SETS=types STRICT=1 ;;
-        catalogue) by catalogue . SETS=results CODEGEN=llvm ;;
-        energy) by library . SETS=energy ;;
-        library) by library . SETS="$benches" ;;
-        library-nvvm) by library . CODEGEN=nvvm SETS="$benches" ;;
+        sum | types | rows | inputs) run_script reducer . SETS="$1" STRICT=1 SECONDS_OF_ROWS=110 ;;
+        untuned | older | choices) run_script reducer experiments SETS="$1" ;;
+        ladder | moves | large) run_script compare . SETS="$1" STRICT=1 ;;
+        twins) run_script compare . SETS=types STRICT=1 ;;
+        catalogue) run_script catalogue . SETS=results CODEGEN=llvm ;;
+        energy) run_script library . SETS=energy ;;
+        library) run_script library . SETS="$benches" ;;
+        library-nvvm) run_script library . CODEGEN=nvvm SETS="$benches" ;;
         *) fail "no set $1" ;;
     esac
 }

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# On a GPU machine with compute-sanitizer, from the repository's root, with .gpu/ as scripts/gpu/pack.sh
-# leaves it: runs its four tools on the launches that `cargo xtask check` judges, of every kernel of the
-# catalogue and of those that are wrong on purpose, and prints both verdicts beside each other. Writes to
-# $OUT: sanitize.jsonl, one JSON object per kernel. KERNELS names those to run, by default all; CODEGEN=llvm
-# or nvvm chooses whose PTX is run. Exits 1 when a kernel of the catalogue is not clean on either side, or
-# one that is wrong on purpose is clean on ours.
+# Compares compute-sanitizer with `cargo xtask check`, on a GPU machine, from the repository's root, with the
+# folder .gpu/ that scripts/gpu/pack.sh makes. Both check the same launches of every kernel of the catalogue
+# and of the test kernels with planted faults. Prints both results, and writes one JSON object per kernel to
+# $OUT/sanitize.jsonl. KERNELS names the kernels, by default all; CODEGEN=llvm or nvvm selects the code
+# generator of the PTX. Exits with 1 if either reports an error in a kernel of the catalogue, or `cargo xtask
+# check` misses a planted fault.
 source "$(dirname "$0")/common.sh"
-catalogue=$($xtask list --json | python3 -c '
+catalogue=$($xtask run --list --json | python3 -c '
 import json, sys
 print(*(row["id"] for row in json.load(sys.stdin) if row["family"] not in ("cpu", "transfer")))')
-# testing_probe and testing_collectives try primitives and collectives, and are no reductions.
+# testing_probe and testing_collectives test primitives and collectives, and have no fault.
 wrong=$(cd ".gpu/ptx/${CODEGEN:-llvm}/sm_90" && ls testing_*.ptx | sed 's/\.ptx//' | grep -vE 'testing_(probe|collectives)')
 
 : >"$out/sanitize.jsonl"
@@ -19,7 +19,7 @@ for kernel in ${KERNELS:-$catalogue $wrong}; do
         timeout 300 compute-sanitizer --tool $tool --error-exitcode 3 $xtask check --variant "$kernel" --on-gpu \
             >"$out/sanitize-$kernel-$tool.log" 2>&1 </dev/null
         status=$?
-        # 2: the launch failed, which memcheck tells of as well; 124: it hung.
+        # 2: the launch failed, as memcheck also reports; 124: timed out.
         [ $status = 0 ] || found+=("$tool:$status")
     done
     $xtask check --variant "$kernel" >"$out/sanitize-$kernel-own.log" 2>&1

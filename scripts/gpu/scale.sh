@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# On a machine with several GPUs (or one), from the repository's root, with .gpu/ as `ONLY=scale scripts/gpu/pack.sh`
-# leaves it: what must hold beyond one GPU. SETS names the sets to run, by default all, in this order:
+# Tests and measures reductions on several GPUs (or one), from the repository's root, with the folder .gpu/ that
+# `ONLY=scale scripts/gpu/pack.sh` makes. SETS names the sets to run, by default all, in this order:
 #   tests     groups, worlds, streams and NCCL of the library's test binary, on all GPUs
-#   sums      sums of what 1, 2 and 4 GPUs have, by each way of a group, and by PyTorch and NCCL, in turns:
+#   sums      sums over 1, 2, 4 and 8 GPUs, by each transport of a group, and by PyTorch with NCCL, in turns:
 #             library-group.jsonl
-#   streamed  sums of what is on no GPU by 1, 2 and 4 of them, beside copies: library-group-streamed.jsonl
-#   program   `mpirun -n GPUS warpfold` over files, by NCCL, by connections, and by NCCL without shared memory and
-#             peer access, which stands in for two hosts; sums checked
-#   killed    a process of several that is killed while all read: the others end within 10 s
-#   targets   what was aimed at beside what `sums` has measured: library-group-targets.jsonl
-# Leaves logs and library-scale-checks.jsonl, which has what came out, in $OUT. DEVICE=sim tries it on four simulated
-# GPUs, without NCCL and PyTorch, which it says. NVLink multicast stays off: nobody here asks for it, and NCCL is told.
-# Exits 1 when anything is wrong.
+#   streamed  sums of host memory on 1, 2, 4 and 8 GPUs, compared with copies: library-group-streamed.jsonl
+#   program   `mpirun -n GPUS warpfold` with files, by connections, by NCCL, and by NCCL without shared memory and
+#             peer access, as between two hosts; checks the sums
+#   killed    one of two processes is killed while both read: the other one must end within 10 s
+#   targets   the measurements of `sums` compared with targets: library-group-targets.jsonl
+# Writes logs and library-scale-checks.jsonl, with the result of each check, to $OUT. DEVICE=sim tests the script on
+# four simulated GPUs, without NCCL and PyTorch. NVLink multicast is not used, and is disabled in NCCL. Exits with 1 if
+# anything fails.
 source "$(dirname "$0")/common.sh"
 unset WARPFOLD_PTX_DIR WARPFOLD_CODEGEN
 export NCCL_NVLS_ENABLE=0
@@ -19,13 +19,13 @@ checks=$out/library-scale-checks.jsonl
 : >"$checks"
 
 if [ "$device" = sim ]; then
-    echo "NCCL's place is taken by stores between simulated GPUs, and between processes by connections"
+    echo "simulated GPUs use peer stores in place of NCCL, and processes use connections"
     gpus=4 sizes=10
     export WARPFOLD_SIM_DEVICES=4 DEVICE=sim
 else
     gpus=$(nvidia-smi --list-gpus | wc -l)
     sizes=${SIZES:-10 16 20 24 26 27 28 29 30 31 32}
-    # Where a Python environment has NCCL, so that PyTorch and the library take the same.
+    # The NCCL of the Python environment, if it has one, so that PyTorch and the library use the same.
     python3 -c 'import nvidia.nccl' 2>/dev/null && [ -z "${WARPFOLD_LIBNCCL:-}" ] &&
         export WARPFOLD_LIBNCCL=$(python3 -c 'import nvidia.nccl; print(nvidia.nccl.__path__[0])')/lib/libnccl.so.2
 fi
@@ -41,7 +41,7 @@ set_tests() {
     note tests library "$(grep -E '^test result' "$out/library.log" | tail -n 1)"
 }
 
-# Begins $out/$1.jsonl, of the set $2.
+# Starts the file of results $out/$1.jsonl of the set $2 with the line of the machine.
 begin() { machine_line "SETS=$2 scripts/gpu/scale.sh" >"$out/$1.jsonl"; }
 
 counts() { for count in 1 2 4 8; do [ $count -le "$gpus" ] && echo $count; done; }
@@ -76,7 +76,7 @@ set_streamed() {
     cat "$out/library-group-streamed.jsonl"
 }
 
-# Files of which the whole has a sum that is known.
+# Writes four files to the folder $1, with $2 floats in all: a quarter each of 1, 2, 3 and 4.
 files() {
     python3 - "$1" "$2" <<'END'
 import struct, sys
@@ -92,7 +92,7 @@ END
 }
 
 set_program() {
-    local folder count=$((1 << 22)) how said
+    local folder count=$((1 << 22)) how output
     command -v mpirun >/dev/null || { skip program "no mpirun"; return; }
     folder=$(mktemp -d)
     files "$folder" $count
@@ -103,11 +103,11 @@ set_program() {
             continue
         fi
         # shellcheck disable=SC2086
-        said=$(env $how OMPI_MCA_plm_rsh_agent=false mpirun --allow-run-as-root --oversubscribe -n "$gpus" \
+        output=$(env $how OMPI_MCA_plm_rsh_agent=false mpirun --allow-run-as-root --oversubscribe -n "$gpus" \
             $warpfold "$folder"/part-*.npy --op sum,argmax --level everywhere --device "$device" 2>"$out/program.log")
-        echo "$said"
-        # 1 + 2 + 3 + 4, each of a quarter; the largest comes first in the last part.
-        if [[ $said = *"$((count / 4 * 10))"* && $said = *"$((count / 4 * 3))"* ]]; then
+        echo "$output"
+        # The sum is 1 + 2 + 3 + 4 times a quarter; the maximum is first in the last file.
+        if [[ $output = *"$((count / 4 * 10))"* && $output = *"$((count / 4 * 3))"* ]]; then
             note program "mpirun -n $gpus, $how" right
         else
             cat "$out/program.log"
@@ -122,7 +122,7 @@ set_killed() {
     local folder pids=() rank start took
     folder=$(mktemp -d)
     files "$folder" 4096
-    # 64 GB that take no room: zeros behind a header.
+    # A sparse file of 64 GiB: a header and zeros.
     python3 - "$folder/large.npy" <<'END'
 import struct, sys
 
@@ -139,14 +139,14 @@ END
         pids+=($!)
     done
     sleep "${BEFORE_KILL:-8}"
-    kill -9 "${pids[1]}" || fail "it ended before it was killed"
+    kill -9 "${pids[1]}" || fail "the process ended before it was killed"
     start=$(date +%s%N)
     wait "${pids[0]}"
     rank=$?
     took=$((($(date +%s%N) - start) / 1000000))
     cat "$out/killed-0.log"
     if [ $rank = 2 ] && grep -q "rank 1 is gone" "$out/killed-0.log" && [ $took -lt 10000 ]; then
-        note killed "the other one ended after $took ms" right
+        note killed "the other process ended after $took ms" right
     else
         note killed "status $rank after $took ms" WRONG
         fail "a killed process: status $rank after $took ms"
@@ -155,7 +155,7 @@ END
 }
 
 set_targets() {
-    [ "$device" = sim ] && { skip targets "times of a simulator, which say nothing"; return; }
+    [ "$device" = sim ] && { skip targets "times of simulated GPUs are meaningless"; return; }
     check python3 - "$out/library-group.jsonl" <<'END' >"$out/library-group-targets.jsonl"
 import collections, json, statistics, sys
 

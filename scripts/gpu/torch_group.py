@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What PyTorch and NCCL take for the f32 sum of what several GPUs have, as the bench group of warpfold/ measures
-the library: a process for each GPU, torch.sum and an all-reduce of its result, inputs rotated past the L2
-cache, the host's clock, the median of the rounds with its quartiles. A line of JSON for each size: `us` of calls
-that are waited for, `into_us` of those enqueued behind each other, and `all_reduce_us` of an all-reduce of one
-float behind others.
+"""Measures f32 sums over several GPUs by PyTorch and NCCL, in the way of the library's bench warpfold/benches/group.rs:
+a process for each GPU, torch.sum and an all-reduce of its result, several inputs in turns that together exceed the L2
+cache, times by the host's clock, medians of the rounds with quartiles. Prints a line of JSON for each size: `us` of
+calls that wait for the result, `into_us` of calls that are enqueued one after another, and `all_reduce_us` of
+all-reduces of one float, enqueued one after another.
 
 `torch_group.py GPUS LOG2 ...`"""
 
@@ -23,7 +23,7 @@ ROUND_BYTES = 4 << 30
 
 
 def timed(runs, call, waits):
-    """Microseconds of a call: quartiles of the rounds, each of which begins together."""
+    """Returns the quartiles of the microseconds of a call over the rounds, which all processes start together."""
     times = []
     for round_ in range(ROUNDS + 1):
         torch.cuda.synchronize()
@@ -35,7 +35,7 @@ def timed(runs, call, waits):
             if waits:
                 torch.cuda.synchronize()
         torch.cuda.synchronize()
-        # The first one loads the kernels.
+        # The first round loads the kernels.
         if round_ > 0:
             times.append((time.perf_counter() - start) * 1e6 / runs)
     q1, median, q3 = statistics.quantiles(times, n=4)

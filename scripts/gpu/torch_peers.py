@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""What PyTorch takes for f32 sums along the middle axis of arrays, and of segments by offsets, as the benches
-rows and segments of warpfold/ measure the library: calls enqueued behind each other, inputs rotated past the
-L2 cache, the host's clock, the median of the rounds with its quartiles. A line of JSON each.
+"""Measures f32 sums along the middle axis of arrays, and of segments with offsets, by PyTorch, in the way of the
+library's benches rows and segments in warpfold/benches/: calls enqueued one after another, several inputs in turns
+that together exceed the L2 cache, times by the host's clock, medians of the rounds with quartiles. Prints a line of
+JSON for each case.
 
-`torch_peers.py MATRICESxROWSxCOLUMNS ... SEGMENTSxMEAN ... SEGMENTSxMEANz ...`: z is for lengths that are
-distributed as Zipf's law says, in no order."""
+`torch_peers.py MATRICESxROWSxCOLUMNS ... SEGMENTSxMEAN ... SEGMENTSxMEANz ...`; with z, the lengths of the segments
+follow Zipf's law, in random order."""
 
 import json
 import statistics
@@ -24,7 +25,7 @@ def rotated(shape, count):
 
 
 def timed(count, inputs, call):
-    """Microseconds of a call on one of the inputs: quartiles of the rounds."""
+    """Returns the quartiles of the microseconds of a call on one of the inputs over the rounds."""
     runs = min(max(ROUND_BYTES // (4 * count), 16), 2000)
     times = []
     for round_ in range(ROUNDS + 1):
@@ -33,10 +34,10 @@ def timed(count, inputs, call):
         for run in range(runs):
             call(inputs[run % len(inputs)])
         torch.cuda.synchronize()
-        # The first one loads the kernels.
+        # The first round loads the kernels.
         if round_ > 0:
             times.append((time.perf_counter() - start) * 1e6 / runs)
-        # A call may take a thousand times as long as the bytes.
+        # Fewer runs if a call takes much longer than memory bandwidth would allow.
         runs = max(1, min(runs, int(runs * 200_000 / max(times[-1] * runs, 1)))) if times else runs
     return statistics.quantiles(times, n=4)
 
@@ -78,7 +79,7 @@ def segments(segments_, mean, ragged):
     result = []
 
     def call(values):
-        # Its own check of the offsets would wait for each call.
+        # unsafe, because PyTorch's check of the offsets would synchronize in each call.
         result[:] = [torch.segment_reduce(values, "sum", offsets=offsets, unsafe=True)]
 
     quartiles = timed(count, inputs, call)

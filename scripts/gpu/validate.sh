@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# On a GPU machine with Nsight Compute, from the repository's root, with .gpu/ as scripts/gpu/pack.sh leaves
-# it: profiles every kernel of the catalogue, f32 sums of N elements (default 65536), three times each.
-# Writes to $OUT: validate.jsonl, one JSON object per run and launch with what the hardware counted, behind
-# a line that describes the machine. `cargo xtask explain --validate` compares that with the simulator.
-# VARIANTS names those to profile, by default all. Exits 1 when anything is wrong.
+# Profiles the kernels of the catalogue by Nsight Compute, RUNS times [3] each with N elements [65536], on a GPU
+# machine, from the repository's root, with the folder .gpu/ that scripts/gpu/pack.sh makes. Writes
+# $OUT/validate.jsonl: a line that describes the machine, then one JSON object per run and launch with the
+# hardware counters. `cargo xtask explain --validate` compares them with the simulator. VARIANTS names the
+# variants to profile, by default all. Exits with 1 if anything fails.
 source "$(dirname "$0")/common.sh"
 n=${N:-65536} runs=${RUNS:-3} lines=$out/validate.jsonl
 metrics=$($xtask explain --metrics)
@@ -16,9 +16,9 @@ print(json.dumps({"kind": "machine", "gpu": open(sys.argv[1]).read().strip(), "n
                   "command": "scripts/gpu/validate.sh"}))
 PY
 
-# One launch configuration a line: variant, grid or -, stride or -. The grid of a kernel that has a choice
-# is fixed, as the default depends on the device.
-cases=$($xtask list --json | python3 -c '
+# One launch configuration per line: variant, type, grid or -, stride or -. Grid-stride kernels have a fixed
+# grid, because the default depends on the device.
+cases=$($xtask run --list --json | python3 -c '
 import json, os, sys
 chosen = os.environ.get("VARIANTS", "").split()
 for row in json.load(sys.stdin):
@@ -44,7 +44,7 @@ while read -r id dtype grid stride; do
 import csv, json, sys
 path, variant, dtype, n, grid, stride, run, names = sys.argv[1:]
 names = names.split(",")
-# What ncu and the program say on the way stands in front of the table and behind it.
+# Other output of ncu and of the program precedes and follows the table.
 rows = [line for line in open(path) if line.startswith('"')]
 table = csv.DictReader(rows)
 launch = 0
