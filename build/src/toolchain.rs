@@ -32,7 +32,7 @@ fn steers(name: &OsStr) -> bool {
         "RUSTDOC",
         "RUSTUP_TOOLCHAIN",
         "RUST_TARGET_PATH",
-        // Set for build scripts, and for programs that `cargo run` starts of a package with a build script.
+        // Set for build scripts, and by `cargo run` for the program of a package that has one.
         "OUT_DIR",
         "MAKEFLAGS",
         "MFLAGS",
