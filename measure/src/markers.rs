@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result, ensure};
 
-/// Replaces the text between each marker, `start NAME -->`, and its `end` by `new(NAME, old text)`.
-/// Fails if one of the two is missing.
+/// Replaces the text between markers. The first marker is `start`, a name and ` -->`; the second one is
+/// `end`. The new text is `new(name, old text)`. Returns an error if a marker has no counterpart.
 pub(crate) fn replace(
     text: &str,
     start: &str,

@@ -80,8 +80,9 @@ impl Streamed {
         }
     }
 
-    /// Starts to read this column of `source`. Also returns a handle to the counts, which are known
-    /// after the last element. `places` requests the null bitmap, from which row indices are computed.
+    /// Starts to read this column of `source`. Also returns a handle to the shape and the number of
+    /// nulls, which are known after the last element. `places` requests the null bitmap, from which row
+    /// indices are computed.
     pub(crate) fn start<T: Plain + Sync>(
         self,
         source: &Source,
@@ -99,7 +100,7 @@ impl Streamed {
     }
 }
 
-/// Handle to the shape and the counts, which are known after the last element.
+/// A handle to the shape and the nulls, which are known after the last element.
 pub(crate) struct Rest {
     shape: Option<Vec<usize>>,
     seen: Arc<Mutex<Seen>>,

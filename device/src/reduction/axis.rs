@@ -319,9 +319,9 @@ impl<F: VectorReduction, C: Columns<F::Element> + 'static> Value for Kept<F, C> 
     }
 }
 
-/// A thread's position in a [strip](self): in block `part` of `share`, number `beside` of `across`
-/// threads side by side, and number `above` of `height` above each other. Threads with `above >= height`
-/// have no columns.
+/// A thread's position in a [strip](self). `share` blocks share the strip; the thread's block has index
+/// `part`. The threads of a block form a grid of `height` rows and `across` columns, in which the thread
+/// is in row `above` and column `beside`. Threads with `above >= height` have no elements.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) strip: u32,

@@ -14,9 +14,9 @@ use crate::{
     warp::{self, WARP_SIZE, lane_id},
 };
 
-/// Returns the partial result of this thread's *single*, an element outside of all groups, or the
-/// identity if the thread has none. The singles, fewer than the elements of two groups, belong to the
-/// team's first block. `first` is the index of the first element.
+/// Returns the partial result of this thread's *single*: an element before the first group or after the
+/// last one. Returns the identity if the thread has none. The threads of the team's first block have the
+/// singles, one each. `first` is the index of the first element.
 ///
 /// # Safety
 /// The input is readable; a block of the team has no fewer threads than there are singles.

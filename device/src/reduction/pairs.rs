@@ -60,8 +60,9 @@ pub unsafe fn pairs_aligned<P: PairReduction>(arguments: ReducePair<Element<P>>,
 pub unsafe fn pairs_shifted<P: PairReduction>(arguments: ReducePair<Element<P>>, scratch: Scratch) {
     let groups = arguments.second.wrapping_add(arguments.head as usize);
     let by = Shifted { bytes: groups.addr() as u32 % GROUP_BYTES };
-    // SAFETY: each of the second input's groups begins `by.bytes` bytes past a boundary, and the aligned
-    // groups that contain it are readable, as the caller guarantees.
+    // SAFETY: each group of the second input begins `by.bytes` bytes after a boundary of 16 bytes. The
+    // aligned 16 bytes that contain the group's first and last bytes are readable, as the caller
+    // guarantees.
     unsafe { pairs::<P, Shifted>(arguments, by, scratch) };
 }
 
@@ -178,7 +179,7 @@ unsafe fn accumulate_tiles<P: PairReduction, S: Place>(
     let mut kept = P::Reduction::start();
     let mut start = u64::from(team.block) * tile;
     while start < groups {
-        // The number of groups fits in 32 bits, in which comparisons are cheap.
+        // The tile's number of groups fits in 32 bits, whose comparisons are cheaper.
         let len = Ord::min(groups - start, tile) as u32;
         let mine = start + u64::from(tid);
         let (of_first, of_second) = (group_at(first, mine), group_at(second, mine));

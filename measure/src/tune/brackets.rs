@@ -84,8 +84,8 @@ impl Point {
     }
 }
 
-/// Returns the fewest ranges with a choice that is as good as the best at every size of its range.
-/// `points` must be sorted by size, each with at least one trial.
+/// Divides the points into ranges, as few as possible. Each range has a choice that, at every size in
+/// the range, is as good as the best one. `points` must be sorted by size, each with at least one trial.
 pub(super) fn ranges(points: &[Point]) -> Vec<Range<'_>> {
     let mut ranges = Vec::new();
     let (mut start, mut common) = (0, Vec::new());

@@ -11,7 +11,7 @@ use warpfold_driver::sys::CUDA_ERROR_NOT_SUPPORTED;
 
 macro_rules! absent {
     ($($name:ident)*) => {$(
-        #[doc = concat!("`", stringify!($name), "`, which says that it is not here, once. It reads no argument.")]
+        #[doc = concat!("`", stringify!($name), "`, which is not simulated: prints that on the first call, and ignores its arguments.")]
         // SAFETY: the driver's function of this name also returns a code. The arguments are ignored; in
         // C's calling convention the caller removes them.
         #[unsafe(no_mangle)]

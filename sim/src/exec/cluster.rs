@@ -50,7 +50,7 @@ pub(super) struct ClusterState {
 #[derive(Default)]
 pub(super) struct Member {
     pub(super) shared: Vec<u8>,
-    /// Warp instructions that the block executed before the turn of the running warp.
+    /// The number of warp instructions that the block had executed when the running warp was scheduled.
     pub(super) clock: u64,
     /// Mbarriers by address; `false` once invalidated.
     pub(super) mbarriers: BTreeMap<u64, bool>,

@@ -78,7 +78,7 @@ pub(super) struct Global {
     near: Near,
     /// Allocated bytes that the host has not written.
     unwritten: Ranges,
-    /// Bytes written by copies and memsets since the host last read them as results.
+    /// Bytes written by copies and memsets that the host has not read since.
     fresh: Ranges,
 }
 

@@ -47,7 +47,7 @@ pub(super) struct BlockCheck {
     pub(super) place: usize,
     pub(super) rank: u32,
     pub(super) first_agent: u32,
-    /// For each warp, the barrier at which it waits, and how often that barrier had opened.
+    /// For each waiting warp, the barrier, and how often the barrier had opened when the warp arrived.
     pub(super) waiting: Vec<Option<(u32, u32)>>,
 }
 

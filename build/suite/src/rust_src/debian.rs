@@ -1,4 +1,4 @@
-//! The source from Debian's package of the same compiler release.
+//! Installs rust-src from Debian's package of the toolchain's release.
 //!
 //! The download needs no privileges: apt is given separate folders, and its configuration of mirrors,
 //! proxies and keys stays in effect.

@@ -173,7 +173,7 @@ pub(super) mod tests {
         Torch::start(&python_with(folder, &format!("{FAKE}\n{lines}"))).unwrap()
     }
 
-    /// Returns a Python that imports this text as its PyTorch.
+    /// Writes a script that starts Python with `torch` as the source of its module `torch`.
     fn python_with(folder: &Path, torch: &str) -> PathBuf {
         fs::write(folder.join("torch.py"), torch).unwrap();
         script(folder, &format!("PYTHONPATH='{}' exec python3 \"$@\"", folder.display()))

@@ -98,8 +98,9 @@ impl CubRows {
     }
 
     /// # Safety
-    /// Unless `temporary` is null, it must be the address of as many bytes as CUB requires, and `input`
-    /// that of the matrix; all must live until the stream has been synchronised.
+    /// `temporary` must be null, or the address of as many bytes as CUB requires. In the latter case
+    /// `input` must be the address of the matrix. All memory must live until the stream has been
+    /// synchronised.
     unsafe fn call(&mut self, stream: &Stream, temporary: *mut c_void, input: u64) -> Result<()> {
         let offsets = self
             .offsets

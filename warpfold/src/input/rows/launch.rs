@@ -421,7 +421,7 @@ mod tests {
 
     #[test]
     fn warps_take_equal_numbers_of_short_turns() {
-        // Unaligned rows of 129 elements have at most the blocks of sixteen rounds.
+        // Unaligned rows of 129 elements: the launch has at most sixteen rounds of resident blocks.
         let launch = of(1 << 21, 129);
         let most = ROUNDS as u32 * H200.resident_blocks(launch.block);
         assert!(launch.blocks <= most && launch.blocks > most / 2, "{launch:?}");

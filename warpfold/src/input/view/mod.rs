@@ -247,7 +247,7 @@ impl<'a, T: Plain> View<'a, T> {
         refused(format!("axis {axis} does not exist in a view of {count} axes; give one of 0..{count}"))
     }
 
-    /// Returns the reduction of each element to itself.
+    /// Returns the view with no axis reduced: every element has a result of its own.
     pub(crate) fn each(&self) -> Along<'a, T> {
         Along { view: *self, reduced: [false; MOST_AXES] }
     }
