@@ -341,6 +341,25 @@ impl Device {
             .map_err(|error| refused(&self.info().name, doing, error))
     }
 
+    /// Runs `work`, in which this thread may make calls that are refused while a stream is being
+    /// captured, such as loading a kernel.
+    pub(crate) fn relax_capture(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        struct Restore<'d>(&'d Device, sys::CUstreamCaptureMode);
+
+        impl Drop for Restore<'_> {
+            fn drop(&mut self) {
+                let Self(device, mode) = *self;
+                device.give_back(|driver| driver.thread_exchange_stream_capture_mode(mode).map(drop));
+            }
+        }
+
+        let relaxed = sys::CU_STREAM_CAPTURE_MODE_RELAXED;
+        let mode =
+            self.call("capturing", |driver| driver.thread_exchange_stream_capture_mode(relaxed))?;
+        let _restore = Restore(self, mode);
+        work()
+    }
+
     /// Releases a resource. If the context cannot be entered, the device is lost or the process exits,
     /// and nothing is left to release.
     pub(crate) fn give_back(&self, call: impl FnOnce(&'static Driver) -> Result<(), CallError>) {

@@ -48,7 +48,8 @@ impl Stream {
     /// # Safety
     /// - `stream` must be of the device's context, and live until the returned stream has been dropped
     ///   and all work enqueued through it has ended.
-    /// - The stream must not be captured into a graph while this crate uses it.
+    /// - The stream must not be captured into a graph while this crate uses it, except by
+    ///   [`OnStream::capture_into`](crate::OnStream::capture_into).
     pub unsafe fn from_raw(device: &Device, stream: *mut c_void, owner: impl Any + Send + Sync) -> Self {
         let raw = RawStream::from_raw(stream.cast());
         let hold = Hold::Foreign(Box::new(owner));
@@ -65,8 +66,9 @@ impl Stream {
         &self.device
     }
 
-    /// Returns whether the stream is being captured into a graph. This library cannot use such a stream;
-    /// the library has its own [recordings](crate::Reducer::record).
+    /// Returns whether the stream is being captured into a graph. Only
+    /// [`OnStream::capture_into`](crate::OnStream::capture_into) can use such a stream; the library also
+    /// has its own [recordings](crate::Reducer::record).
     ///
     /// # Errors
     /// [`Error::Driver`] if the query fails.

@@ -263,6 +263,11 @@ impl Reducer {
         OnStream { reducer: self, stream }
     }
 
+    /// Returns the size of the device memory that [`OnStream::capture_into`] needs.
+    pub fn workspace_bytes(&self) -> u64 {
+        pool::slot_bytes(self.device())
+    }
+
     /// Returns a recorder of reductions, which a single launch then runs one after the other, any number
     /// of times.
     pub fn record(&self) -> Recorder {

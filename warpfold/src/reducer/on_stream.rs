@@ -1,7 +1,11 @@
 //! Reductions on a stream, for which the host does not wait.
 
-use super::{Pending, Reducer};
-use crate::{Device, Result, Stream, input::Enqueue};
+use super::{Pending, Reducer, kernels::LaunchContext, plan::OutputMemory as _, pool::slot_bytes};
+use crate::{
+    Device, Result, Stream,
+    input::{Enqueue, Recordable},
+    memory::Memory,
+};
 
 /// The reductions of a [`Reducer`] on a [`Stream`], from [`Reducer::on`]. They do not wait for results.
 ///
@@ -67,6 +71,57 @@ impl<'a> OnStream<'a> {
     ///   number of results.
     pub fn reduce_into<O, I: Enqueue<O>>(self, op: O, input: I, output: &mut I::Left) -> Result<()> {
         self.leave(&input.plan(op, self.device()?)?, output)
+    }
+
+    /// Adds [`reduce_into`](Self::reduce_into) to the graph into which other code is capturing the
+    /// stream. Kernels are loaded meanwhile if necessary. The input must have been written, or be
+    /// written by earlier work of the graph.
+    ///
+    /// `workspace` is the address of [`Reducer::workspace_bytes`] bytes of device memory, a multiple
+    /// of 256. The graph clears them before the reduction.
+    ///
+    /// # Errors
+    /// Those of [`reduce_into`](Self::reduce_into).
+    ///
+    /// # Safety
+    /// - The stream is being captured, and no other thread captures work into the same graph.
+    /// - Until the last launch of the graph has finished, the input with its offsets, the operation, the
+    ///   output, the workspace and the reducer must live. During a launch nothing writes the elements
+    ///   but earlier work of the graph, and nothing uses the output and the workspace but work of the
+    ///   graph that is ordered before or after the reduction.
+    pub unsafe fn capture_into<O, I: Enqueue<O> + Recordable>(
+        self,
+        op: O,
+        input: I,
+        output: &mut I::Left,
+        workspace: u64,
+    ) -> Result<()> {
+        let (device, core) = (self.device()?, self.reducer.core());
+        let plan = input.plan(op, device)?;
+        plan.require_room(output.results())?;
+        device.require("outputs", output.memory().device())?;
+        device.relax_capture(|| {
+            plan.wait_ready()?;
+            output.wait_ready()?;
+            if plan.task.is_empty() { Ok(()) } else { plan.task.prepare(core.kernels()) }
+        })?;
+        if plan.task.is_empty() {
+            if plan.several.is_none() {
+                plan.task.require_zero_of_none()?;
+                // SAFETY: the caller keeps the output, and orders its other uses.
+                unsafe { output.memory().clear_on(self.stream) }?;
+            }
+            return Ok(());
+        }
+        // SAFETY: the workspace has this size, and the caller keeps it.
+        let slots = unsafe { Memory::foreign(device, workspace, slot_bytes(device), Box::new(())) };
+        // SAFETY: the caller keeps the workspace, and orders its other uses.
+        unsafe { slots.clear_on(self.stream) }?;
+        let output = output.memory().address();
+        let context = LaunchContext::new(slots.address(), output, self.stream.raw());
+        // SAFETY: the slots are zero when the launch begins. The stream is of this device, and the
+        // caller keeps elements, output and kernels.
+        unsafe { plan.task.enqueue(core.kernels(), &context) }
     }
 
     /// Returns the device, after a check that the stream belongs to it.

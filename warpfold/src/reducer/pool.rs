@@ -79,10 +79,15 @@ impl Workspace {
     }
 }
 
+/// Returns the number of bytes of a workspace's slots.
+pub(crate) fn slot_bytes(device: &Device) -> u64 {
+    let bytes = u64::from(Workspace::most_blocks(device)) * WIDE_SLOT_BYTES;
+    bytes.max(AxisLaunch::SLOTS)
+}
+
 /// Allocates the slots of a workspace, all zero.
 pub(crate) fn slots(device: &Device) -> Result<Memory> {
-    let bytes = u64::from(Workspace::most_blocks(device)) * WIDE_SLOT_BYTES;
-    let slots = Memory::new(device, bytes.max(AxisLaunch::SLOTS))?;
+    let slots = Memory::new(device, slot_bytes(device))?;
     device.clear(&slots)?;
     Ok(slots)
 }

@@ -386,6 +386,52 @@ fn is_recording_reports_stream_capture() {
     assert!(!stream.is_recording().unwrap());
 }
 
+/// Each launch of the graph reduces the elements that are there then. The kernels are loaded during the
+/// capture, and the workspace holds other values before each launch.
+#[test]
+fn captured_reductions_follow_the_elements() {
+    let _checked = no_findings();
+    let (driver, device, reducer) = (driver(), device(), reducer());
+    let stream = device.stream().unwrap();
+    let raw = RawStream::from_raw(stream.as_raw().cast());
+    let context = Context::from_raw(device.as_raw_context().cast());
+    let (rows, n) = (3, 120_000);
+    let workspace = device.upload(&vec![0xee_u8; reducer.workspace_bytes() as usize]).unwrap();
+    let memory = device.upload(&vec![0_i32; n]).unwrap();
+    let (mut sum, mut largest) = (device.output().unwrap(), device.outputs(rows).unwrap());
+    let mut short = device.outputs(2).unwrap();
+    stream.wait_for_elements(&memory).unwrap();
+    // SAFETY: everything lives to the end of the test, the elements are written between launches alone,
+    // and each launch is waited for.
+    unsafe {
+        let elements = Buffer::<i32>::from_raw_parts(device, memory.as_device_ptr(), n, ()).unwrap();
+        driver.ctx_push_current(context).unwrap();
+        driver.stream_begin_capture(raw, warpfold_driver::sys::CU_STREAM_CAPTURE_MODE_GLOBAL).unwrap();
+        let (on, workspace) = (reducer.on(&stream), workspace.as_device_ptr());
+        on.capture_into(op::Sum, &elements, &mut sum, workspace).unwrap();
+        on.capture_into(op::ArgMax, elements.rows(n / rows).unwrap(), &mut largest, workspace).unwrap();
+        let refused = on.capture_into(op::Max, elements.rows(n).unwrap(), &mut short, workspace);
+        says(&refused.unwrap_err(), &["room for 2 results", "make outputs for 1"]);
+        let graph = driver.stream_end_capture(raw).unwrap();
+        let executable = driver.graph_instantiate(graph).unwrap();
+        for seed in 0..3 {
+            let values = small::<i32>(n, seed);
+            let source = values.as_ptr().cast();
+            driver.memcpy_htod_async(memory.as_device_ptr(), source, 4 * n, raw).unwrap();
+            driver.memset_d8_async(workspace, 0xee, reducer.workspace_bytes() as usize, raw).unwrap();
+            driver.graph_launch(executable, raw).unwrap();
+            driver.stream_synchronize(raw).unwrap();
+            assert_eq!(sum.read().unwrap(), i32::total(&values, false));
+            let expected: Vec<_> =
+                values.chunks(n / rows).map(|row| extreme(row, true).unwrap()).collect();
+            assert_eq!(largest.read().unwrap(), expected);
+        }
+        driver.graph_exec_destroy(executable).unwrap();
+        driver.graph_destroy(graph).unwrap();
+        driver.ctx_pop_current().unwrap();
+    }
+}
+
 /// Results of rows fill another library's memory up to the last byte that was requested.
 #[test]
 fn row_results_are_written_to_foreign_memory() {
