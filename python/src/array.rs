@@ -337,7 +337,7 @@ impl Array {
     fn precede(&self, py: Python<'_>, handle: usize) -> PyResult<()> {
         // SAFETY: the handle is that of the default stream, or of the stream that the consumer passed to
         // `__dlpack__` and keeps alive during the call.
-        let stream = unsafe { crate::kernels::stream(&self.open, handle) }?;
+        let stream = unsafe { crate::kernels::idle_stream(&self.open, handle) }?;
         py.detach(|| stream.wait_for_elements(&self.bytes)).map_err(raise)
     }
 }

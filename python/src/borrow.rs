@@ -18,7 +18,7 @@ use crate::{
     device::{Device, Open},
     elements::{self, by_type},
     error::raise,
-    kernels::stream,
+    kernels::idle_stream,
 };
 
 pub(crate) trait Tensor: Managed {
@@ -237,8 +237,8 @@ pub(crate) fn borrow_cuda_array(
     if let Some(theirs) = theirs {
         let theirs: usize = theirs.extract()?;
         if theirs != handle {
-            // SAFETY: as `kernels::stream` requires, the owner keeps its stream alive.
-            let (ours, theirs) = unsafe { (stream(open, handle)?, stream(open, theirs)?) };
+            // SAFETY: as `kernels::idle_stream` requires, the owner keeps its stream alive.
+            let (ours, theirs) = unsafe { (idle_stream(open, handle)?, idle_stream(open, theirs)?) };
             py.detach(|| ours.wait_for(&theirs)).map_err(raise)?;
         }
     }

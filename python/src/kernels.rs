@@ -88,23 +88,52 @@ macro_rules! by_size {
 }
 
 /// Wraps a caller's stream by its handle: 0 and 1 are the default stream, 2 is the per-thread one.
-/// Returns an error for a stream that is being captured.
 ///
 /// # Safety
 /// Any other handle must be that of a stream in the device's primary context that outlives the returned
 /// stream. Python callers hold the stream's object during their call, as the documentation of `stream`
 /// requires.
-pub(crate) unsafe fn stream(open: &Open, handle: usize) -> PyResult<Stream> {
+unsafe fn stream(open: &Open, handle: usize) -> Stream {
     let raw: *mut c_void = std::ptr::without_provenance_mut(handle);
     // SAFETY: by this function's contract, the handle is that of a stream that outlives the result.
-    let stream = unsafe { Stream::from_raw(&open.device, raw, ()) };
+    unsafe { Stream::from_raw(&open.device, raw, ()) }
+}
+
+/// Returns an error if the stream is being captured.
+fn require_idle(stream: &Stream) -> PyResult<()> {
     if stream.is_recording().map_err(raise)? {
         return Err(PyValueError::new_err(
-            "the stream is recording into a graph, which is not allowed; call before the recording or \
-             after it",
+            "the stream is being captured into a graph; only reductions of PyTorch's tensors along axes can \
+             be captured; call before the capture or after it",
         ));
     }
+    Ok(())
+}
+
+/// Wraps a caller's stream as [`stream`] does. Returns an error if the stream is being captured.
+///
+/// # Safety
+/// Same as [`stream`].
+pub(crate) unsafe fn idle_stream(open: &Open, handle: usize) -> PyResult<Stream> {
+    // SAFETY: this function has the same contract.
+    let stream = unsafe { stream(open, handle) };
+    require_idle(&stream)?;
     Ok(stream)
+}
+
+/// Memory of the graph into which a stream is captured, and its owner.
+type Workspace = (u64, Py<PyAny>);
+
+/// Returns memory from `allocate` for a launch that is captured; `None` if the stream is not captured.
+fn workspace(
+    open: &Open,
+    stream: &Stream,
+    allocate: impl FnOnce(u64) -> PyResult<Workspace>,
+) -> PyResult<Option<Workspace>> {
+    if !stream.is_recording().map_err(raise)? {
+        return Ok(None);
+    }
+    allocate(open.reducer.workspace_bytes()).map(Some)
 }
 
 /// Memory for results that another library has allocated: its device address, and its owner if the
@@ -117,6 +146,8 @@ struct Launch<'a> {
     stream: Option<&'a Stream>,
     bytes: &'a Buffer<u8>,
     place: Option<Place>,
+    /// The address of the workspace if the stream is being captured.
+    workspace: Option<u64>,
 }
 
 impl Launch<'_> {
@@ -150,7 +181,16 @@ impl Along<'_> {
         let buffer = launch.bytes.cast::<T>()?;
         let along = buffer.view_strided(0, lens, strides)?.along(reduced)?;
         let mut outputs = launch.outputs(along.count())?;
-        launch.open.reducer.on(launch.stream()).reduce_into(op, along, &mut outputs)?;
+        let on = launch.open.reducer.on(launch.stream());
+        match launch.workspace {
+            None => on.reduce_into(op, along, &mut outputs)?,
+            // SAFETY:
+            // - The stream is being captured. As for every operator of PyTorch, the caller captures it
+            //   by one thread at a time, by `torch.cuda.graph`, and keeps the elements.
+            // - So the workspace and the results are in the graph's own memory pool, which PyTorch keeps
+            //   until the graph is destroyed, and whose reuse it orders. The device is never closed.
+            Some(workspace) => unsafe { on.capture_into(op, along, &mut outputs, workspace) }?,
+        }
         Ok(outputs.into_bytes())
     }
 }
@@ -178,30 +218,36 @@ impl Prepared {
     }
 
     /// Enqueues the reduction of the elements at an address on the stream of a handle, with the results
-    /// at `output`. Keeps the elements' owner until the reduction has finished. Returns whether the
-    /// library's kernels can read these axes in place.
+    /// at `output`. Returns whether the library's kernels can read these axes in place.
+    ///
+    /// Keeps the elements' owner until the reduction has finished, unless the stream is being captured:
+    /// then the graph does not keep it, and `allocate`, given a number of bytes, returns the workspace.
     ///
     /// # Safety
     /// - The contract of [`stream`] holds for `handle`.
     /// - The elements are at the address, a multiple of their size, on the device, until the owner is
     ///   dropped.
     /// - `output`, a multiple of 8, has room for the values of every result, on the device. After that
-    ///   memory is freed, only later work of the stream uses it.
+    ///   memory is freed, only later work of the stream uses it. The same holds for the workspace.
     pub(crate) unsafe fn enqueue(
         &self,
         py: Python<'_>,
         handle: usize,
         (address, owner): (u64, Py<PyAny>),
         output: u64,
+        allocate: impl FnOnce(u64) -> PyResult<Workspace>,
     ) -> PyResult<bool> {
         let Self { open, op, elements, axes, bytes } = self;
         // SAFETY: this function's contract includes that of `stream`.
-        let stream = unsafe { stream(open, handle)? };
+        let stream = unsafe { stream(open, handle) };
+        // Its owner is kept to the end of this function.
+        let captured = workspace(open, &stream, allocate)?;
+        let workspace = captured.as_ref().map(|(address, _)| *address);
         let reduced = py.detach(|| {
             // SAFETY: by this function's contract, the elements stay valid until the owner is dropped.
             let bytes = unsafe { Buffer::from_raw_parts(&open.device, address, *bytes, owner) }?;
             let place = Some((output, None));
-            let launch = Launch { open, stream: Some(&stream), bytes: &bytes, place };
+            let launch = Launch { open, stream: Some(&stream), bytes: &bytes, place, workspace };
             by_size!(*op, *elements, |T, R| {
                 let op = DynamicOp::<R>::new(*op, *elements);
                 Along { launch, axes }.reduce::<T, R>(op)
@@ -274,21 +320,24 @@ impl Segmented<'_> {
 /// Reduces an array along some axes by a function with its `ddof`, and returns the values that the
 /// kernel writes, contiguous in the order of the other axes. They are written to `place`, if given: a
 /// device address and its owner, with as much memory as [`outcome`](crate::functions::outcome) states.
-/// Without `stream`, the reduction is enqueued on the stream of host arrays. Does not wait for the
-/// result.
+/// Without `stream`, the reduction is enqueued on the stream of host arrays. If the stream is being
+/// captured, the workspace is what `allocate` returns for a type and a number of elements: its owner,
+/// and a `Place`. Does not wait for the result.
 #[pyfunction]
-#[pyo3(signature = (operation, array, axes, everywhere, stream=None, place=None))]
+#[pyo3(signature = (operation, array, axes, everywhere, stream=None, place=None, allocate=None))]
 pub(crate) fn reduce(
-    py: Python<'_>,
     operation: (PyRef<'_, Function>, f64),
     array: &Array,
     axes: Vec<usize>,
     everywhere: bool,
     stream: Option<usize>,
     place: Option<Place>,
+    allocate: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Array> {
+    let py = operation.0.py();
     let pieces = Pieces::Along(Axes::new(&array.layout, &axes));
-    run(py, (&operation.0, operation.1), array, pieces, Target { everywhere, stream, place })
+    let target = Target { everywhere, stream, place, allocate };
+    run(py, (&operation.0, operation.1), array, pieces, target)
 }
 
 /// Reduces the segments of a one-dimensional array that `offsets` describes, like [`reduce`]. Waits for
@@ -321,7 +370,8 @@ pub(crate) fn reduce_segments(
         )));
     }
     let pieces = Pieces::Segments(offsets);
-    run(py, (&operation.0, operation.1), array, pieces, Target { everywhere, stream, place })
+    let target = Target { everywhere, stream, place, allocate: None };
+    run(py, (&operation.0, operation.1), array, pieces, target)
 }
 
 enum Pieces<'a> {
@@ -329,10 +379,11 @@ enum Pieces<'a> {
     Segments(&'a Array),
 }
 
-struct Target {
+struct Target<'py> {
     everywhere: bool,
     stream: Option<usize>,
     place: Option<Place>,
+    allocate: Option<Bound<'py, PyAny>>,
 }
 
 /// Enqueues an operation. Releases the GIL, because kernels may have to be loaded.
@@ -341,16 +392,29 @@ fn run(
     (function, ddof): (&Function, f64),
     array: &Array,
     pieces: Pieces<'_>,
-    target: Target,
+    target: Target<'_>,
 ) -> PyResult<Array> {
     let Array { open, bytes, layout: Layout { dtype, .. } } = array;
-    let Target { everywhere, stream: handle, place } = target;
+    let Target { everywhere, stream: handle, place, allocate } = target;
     // SAFETY: the Python caller keeps the stream alive during its call, as `stream` requires.
-    let stream = handle.map(|handle| unsafe { stream(open, handle) }).transpose()?;
+    let stream = handle.map(|handle| unsafe { stream(open, handle) });
+    let captured = match (&stream, allocate) {
+        (None, _) => None,
+        (Some(stream), Some(allocate)) => workspace(open, stream, |bytes| {
+            let (_, place): (Bound<'_, PyAny>, Workspace) =
+                allocate.call1(("uint8", bytes))?.extract()?;
+            Ok(place)
+        })?,
+        (Some(stream), None) => {
+            require_idle(stream)?;
+            None
+        }
+    };
+    let workspace = captured.as_ref().map(|(address, _)| *address);
     let (op, elements) = (function.kernel(ddof).op(*dtype, everywhere)?, element_type(*dtype));
     let (written, _) = function.types(*dtype, false, everywhere)?;
     let reduced = py.detach(|| {
-        let launch = Launch { open, stream: stream.as_ref(), bytes, place };
+        let launch = Launch { open, stream: stream.as_ref(), bytes, place, workspace };
         by_size!(op, elements, |T, R| {
             let op = DynamicOp::<R>::new(op, elements);
             match pieces {

@@ -62,10 +62,22 @@ struct Torch {
     current_stream: unsafe extern "C" fn(c_int, i32, *mut *mut c_void) -> c_int,
     empty_strided: EmptyStrided,
     reinterpret: Reinterpret,
+    data_ptr: unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> i32,
     /// The number of CUDA as a device type.
     cuda: i32,
     delete: unsafe extern "C" fn(*mut c_void) -> i32,
     wrap: unsafe extern "C" fn(*const c_void) -> *mut ffi::PyObject,
+    /// The type of parameters, which have the memory of a tensor.
+    parameter: Py<PyAny>,
+    is_grad_enabled: Py<PyAny>,
+    /// Returns the number of active dispatch modes, which must see all operators.
+    count_modes: Py<PyAny>,
+    /// Returns whether transforms of `torch.func` are active, which must see all operators.
+    has_transforms: Py<PyAny>,
+    /// The module of forward-mode differentiation.
+    forward_ad: Py<PyAny>,
+    /// The method `Tensor._is_zerotensor`: such tensors have no memory.
+    is_zero: Py<PyAny>,
     /// The method `Tensor.is_neg`.
     is_neg: Py<PyAny>,
     interface: Library,
@@ -78,7 +90,7 @@ const RTLD_NOLOAD: c_int = 4;
 static TORCH: PyOnceLock<Option<Torch>> = PyOnceLock::new();
 
 impl Torch {
-    /// Returns PyTorch if the type of `values` is exactly its `Tensor`.
+    /// Returns PyTorch if the type of `values` is exactly its `Tensor` or `Parameter`.
     fn of(values: &Bound<'_, PyAny>) -> Option<&'static Self> {
         let py = values.py();
         let torch = match TORCH.get(py) {
@@ -90,7 +102,8 @@ impl Torch {
                 TORCH.get_or_init(py, || Self::find(&torch).ok().flatten())
             }
         };
-        torch.as_ref().filter(|torch| values.get_type_ptr() == torch.tensor.as_ptr().cast())
+        let of = values.get_type_ptr().cast();
+        torch.as_ref().filter(|torch| of == torch.tensor.as_ptr() || of == torch.parameter.as_ptr())
     }
 
     fn find(torch: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
@@ -109,6 +122,13 @@ impl Torch {
             return Ok(None);
         };
         let is_neg = tensor.getattr("is_neg")?.unbind();
+        let parameter = torch.getattr("nn")?.getattr("Parameter")?.unbind();
+        let is_grad_enabled = torch.getattr("is_grad_enabled")?.unbind();
+        let is_zero = tensor.getattr("_is_zerotensor")?.unbind();
+        let native = torch.getattr("_C")?;
+        let count_modes = native.getattr("_len_torch_dispatch_stack")?.unbind();
+        let has_transforms = native.getattr("_are_functorch_transforms_active")?.unbind();
+        let forward_ad = torch.getattr("autograd")?.getattr("forward_ad")?.unbind();
         // SAFETY: PyTorch has loaded the libraries, so no initialisers run here, and they stay loaded.
         let open = |name| unsafe { Library::open(Some(name), RTLD_NOLOAD | RTLD_LAZY) };
         let (Ok(interface), Ok(python)) = (open("libtorch_cpu.so"), open("libtorch_python.so")) else {
@@ -117,16 +137,17 @@ impl Torch {
         // SAFETY: the functions of the C interface keep their types. `THPVariable_Wrap` is a function of
         // C++ from a reference, which is passed as a pointer, to a new reference of Python; a function
         // of another type has another symbol.
-        let (empty_strided, reinterpret, delete, wrap) = unsafe {
+        let (empty_strided, reinterpret, data_ptr, delete, wrap) = unsafe {
             (
                 interface.get::<EmptyStrided>(b"aoti_torch_empty_strided\0").map(|found| *found),
                 interface.get::<Reinterpret>(b"aoti_torch__reinterpret_tensor\0").map(|found| *found),
+                interface.get(b"aoti_torch_get_data_ptr\0").map(|found| *found),
                 interface.get(b"aoti_torch_delete_tensor_object\0").map(|found| *found),
                 python.get(b"_Z16THPVariable_WrapRKN2at10TensorBaseE\0").map(|found| *found),
             )
         };
-        let (Ok(empty_strided), Ok(reinterpret), Ok(delete), Ok(wrap)) =
-            (empty_strided, reinterpret, delete, wrap)
+        let (Ok(empty_strided), Ok(reinterpret), Ok(data_ptr), Ok(delete), Ok(wrap)) =
+            (empty_strided, reinterpret, data_ptr, delete, wrap)
         else {
             return Ok(None);
         };
@@ -139,16 +160,24 @@ impl Torch {
             current_stream,
             empty_strided,
             reinterpret,
+            data_ptr,
             cuda,
             delete,
             wrap,
+            parameter,
+            is_grad_enabled,
+            count_modes,
+            has_transforms,
+            forward_ad,
+            is_zero,
             is_neg,
             interface,
         }))
     }
 
     /// Allocates results on a GPU, for work of its current stream: a tensor, or the two halves of one.
-    fn allocate(&self, py: Python<'_>, room: &Room, device: i32) -> PyResult<Results> {
+    /// Returns their address, too.
+    fn allocate(&self, py: Python<'_>, room: &Room, device: i32) -> PyResult<(u64, Results)> {
         let refused =
             || PyMemoryError::new_err("PyTorch does not allocate the result; free some memory");
         let (shape, strides) = (&room.shape, &room.strides);
@@ -162,8 +191,14 @@ impl Torch {
             return Err(refused());
         }
         let tensor = Handle { torch: self, tensor };
+        let mut data = ptr::null_mut();
+        // SAFETY: the tensor is alive; the call writes one pointer to a local variable.
+        if unsafe { (self.data_ptr)(tensor.tensor, &raw mut data) } != 0 {
+            return Err(refused());
+        }
+        let address = data.addr() as u64;
         if !room.is_pair {
-            return Ok(Results::One(tensor.wrap(py)?));
+            return Ok((address, Results::One(tensor.wrap(py)?)));
         }
         let half = |offset| {
             let mut view = ptr::null_mut();
@@ -179,7 +214,38 @@ impl Torch {
             }
             Handle { torch: self, tensor: view }.wrap(py)
         };
-        Ok(Results::Two([half(0)?, half(strides[0])?]))
+        Ok((address, Results::Two([half(0)?, half(strides[0])?])))
+    }
+
+    /// Allocates memory on a GPU, for work of its current stream. Returns its address and owner.
+    fn allocate_bytes(&self, py: Python<'_>, bytes: u64, device: i32) -> PyResult<(u64, Py<PyAny>)> {
+        let dtype = number(&self.interface, "dtype_uint8");
+        let dtype = dtype.ok_or_else(|| PyRuntimeError::new_err("PyTorch has no type uint8"))?;
+        let room = Room { shape: vec![bytes as i64], strides: vec![1], is_pair: false, dtype };
+        match self.allocate(py, &room, device)? {
+            (address, Results::One(owner)) => Ok((address, owner)),
+            (_, Results::Two(_)) => unreachable!("it is no pair"),
+        }
+    }
+
+    /// Returns whether a tensor's memory has its values, and PyTorch need not see what reads it. The
+    /// other tensors are views that are negated lazily, zeros without memory, and those that are
+    /// differentiated, transformed or traced.
+    fn has_plain_memory(&self, values: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let py = values.py();
+        let is = |function: &Py<PyAny>| function.bind(py).call0()?.is_truthy();
+        let is_recorded =
+            values.getattr(intern!(py, "requires_grad"))?.is_truthy()? && is(&self.is_grad_enabled)?;
+        let level: i64 = self.forward_ad.bind(py).getattr(intern!(py, "_current_level"))?.extract()?;
+        let not = |method: &Py<PyAny>| -> PyResult<bool> {
+            Ok(!method.bind(py).call1((values,))?.is_truthy()?)
+        };
+        Ok(!is_recorded
+            && level < 0
+            && !is(&self.count_modes)?
+            && !is(&self.has_transforms)?
+            && not(&self.is_neg)?
+            && not(&self.is_zero)?)
     }
 
     /// Returns DLPack's description of a tensor; `None` if DLPack has no such tensors.
@@ -400,6 +466,9 @@ pub(crate) fn reduce_tensor(
 ) -> PyResult<Option<Py<PyAny>>> {
     let py = values.py();
     let Some(torch) = Torch::of(values) else { return Ok(None) };
+    if !torch.has_plain_memory(values)? {
+        return Ok(None);
+    }
     let Some(tensor) = torch.describe(values) else { return Ok(None) };
     let Ok(keepdims) = keepdims.cast_exact::<PyBool>() else { return Ok(None) };
     if tensor.device.device_type != dlpack::CUDA {
@@ -433,26 +502,22 @@ pub(crate) fn reduce_tensor(
         }
     };
     let Some(entry) = entry else { return Ok(None) };
-    // Tensors whose gradient is recorded and lazily negated views are left to the Python files.
-    let is_plain = !values.getattr(intern!(py, "requires_grad"))?.is_truthy()?
-        && !torch.is_neg.bind(py).call1((values,))?.is_truthy()?;
     let address = (tensor.data.addr() as u64).wrapping_add(tensor.byte_offset);
-    if !is_plain || !address.is_multiple_of(elements::size(tensor.dtype) as u64) {
+    if !address.is_multiple_of(elements::size(tensor.dtype) as u64) {
         return Ok(None);
     }
-    let results = torch.allocate(py, &entry.room, key.device)?;
-    let first = match &results {
-        Results::One(result) | Results::Two([result, _]) => result.bind(py),
-    };
-    let Some(room) = torch.describe(first) else { return Ok(None) };
+    let (output, results) = torch.allocate(py, &entry.room, key.device)?;
     let handle = torch.current_stream(py, key.device)?;
     let elements = (address, values.clone().unbind());
     // SAFETY:
-    // - By the tensor's description its elements are there, on this device, as long as it lives.
-    // - The results are new, so that nothing else uses them, and there is room for each, from the first
-    //   one's address on. PyTorch reuses
-    //   its memory for later work of its stream only, which is the current one.
-    let is_enqueued = unsafe { entry.launch.enqueue(py, handle, elements, room.data.addr() as u64)? };
+    // - The tensor has memory, so that by its description its elements are there, on this device, as
+    //   long as it lives.
+    // - The results are new, so that nothing else uses them, and `output` is the first one's address.
+    //   PyTorch reuses their memory, and the workspace's, for later work of the current stream only.
+    let is_enqueued = unsafe {
+        let workspace = |bytes| torch.allocate_bytes(py, bytes, key.device);
+        entry.launch.enqueue(py, handle, elements, output, workspace)?
+    };
     if !is_enqueued {
         return Ok(None);
     }

@@ -116,8 +116,9 @@ pub(crate) fn reduce_within(
 ) -> PyResult<Array> {
     require_compact(&array.layout)?;
     let Array { open, bytes, layout: Layout { dtype, .. } } = array;
-    // SAFETY: the Python caller keeps the stream alive during its call, as `kernels::stream` requires.
-    let given = stream.map(|handle| unsafe { kernels::stream(open, handle) }).transpose()?;
+    // SAFETY: the Python caller keeps the stream alive during its call, as `kernels::idle_stream`
+    // requires.
+    let given = stream.map(|handle| unsafe { kernels::idle_stream(open, handle) }).transpose()?;
     let stream = given.as_ref().unwrap_or(&open.stream);
     let left = by_type!(
         *dtype,
