@@ -4,8 +4,9 @@ Without a GPU or PyTorch all of these tests are skipped, and without CuPy those 
 """
 
 import importlib.util
+import subprocess
+import sys
 
-import numpy
 import pytest
 
 import warpfold
@@ -74,10 +75,14 @@ def test_tensors_match_pytorch(name):
             torch.testing.assert_close(got.double(), expected.double(), rtol=2e-6, atol=1e-6, msg=what)
 
 
-def test_gradients_are_refused_and_negative_bits_are_resolved(refused):
+def test_parameters_and_tensors_with_negative_bits_are_reduced():
     values = tensor("float32", (100,))
     expected = values.sum().item()
-    refused(BufferError, lambda: warpfold.sum(values.clone().requires_grad_()), "gradient")
+    parameter = torch.nn.Parameter(values)
+    with torch.no_grad():
+        assert warpfold._native.reduce_tensor(warpfold._ROWS["sum"], parameter, None, False).item() == expected
+        assert warpfold.sum(parameter, determinism="everywhere").item() == expected
+    assert warpfold.sum(parameter).item() == expected
     assert warpfold.sum(torch.nn.Parameter(values, requires_grad=False)).item() == expected
     # The imaginary part of a conjugate view has the negative bit: memory has the opposite signs.
     complex_values = torch.complex(torch.zeros_like(values), values)
@@ -289,15 +294,105 @@ def test_segments_match_pytorch():
 
 def test_unsupported_tensors_are_refused(refused):
     values = tensor("float32", (40, 50))
-    refused(ValueError, lambda: warpfold.sum(values[:1].expand(5, -1)), "above zero", "contiguous()")
     refused(ValueError, lambda: warpfold.sum_within(values.t()), "contiguous()")
     refused(ValueError, lambda: warpfold.sum(values, device="sim"), "device sim", "leave the device out")
     refused(TypeError, lambda: warpfold.sum(values.to(torch.complex64)), "there are bool", "convert")
     graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    offsets = torch.tensor([0, 50], device="cuda")
     with torch.cuda.graph(graph, stream=side):
         room = values + 1
-        refused(ValueError, lambda: warpfold.sum(values), "recording into a graph")
+        refused(ValueError, lambda: warpfold.sum_within(values), "captured into a graph")
+        refused(ValueError, lambda: warpfold.segment_sum(values[0], offsets), "captured into a graph")
     assert warpfold.sum(values).item() == values.sum().item() and room.shape == values.shape
+
+
+@pytest.mark.parametrize("name", [*TORCH, "var_mean", "hmean", "third_central_moment"])
+def test_captured_calls_have_the_results_of_others(name):
+    values = torch.zeros((300, 1000), device="cuda")
+    calls = [{}, {"axis": 0}, {"axis": 1, "keepdims": True}]
+    calls += [] if name in ("mean", "logsumexp", "l2_norm", "third_central_moment") else [{"determinism": "everywhere"}]
+    graph = torch.cuda.CUDAGraph()
+    # The first call of some kernels is the captured one, which loads them.
+    with torch.cuda.graph(graph):
+        captured = [getattr(warpfold, name)(values + 1, **call) for call in calls]
+        # Memory of the graph that later work of the graph may use.
+        rooms = [torch.full((1 << 20,), -1.0, device="cuda").sum() for _ in range(3)]
+    for seed in range(3):
+        values.copy_(tensor("float32", (300, 1000), seed))
+        graph.replay()
+        expected = [getattr(warpfold, name)(values + 1, **call) for call in calls]
+        for ours, other in zip(captured, expected):
+            for one, another in zip(ours, other) if isinstance(ours, tuple) else [(ours, other)]:
+                torch.testing.assert_close(one, another, rtol=1e-5, atol=1e-5, equal_nan=True)
+    assert all(room.item() == -(1 << 20) for room in rooms)
+
+
+def test_captured_calls_of_two_streams_overlap():
+    values, side = torch.ones((4, 1 << 22), device="cuda"), torch.cuda.Stream()
+    graph, results = torch.cuda.CUDAGraph(), []
+    with torch.cuda.graph(graph):
+        for row in values:
+            current = torch.cuda.current_stream()
+            side.wait_stream(current)
+            with torch.cuda.stream(side):
+                results.append(warpfold.sum(row))
+            results.append(warpfold.sum(row * 2))
+            current.wait_stream(side)
+    for factor in (1, 3):
+        values.fill_(factor)
+        for _ in range(20):
+            graph.replay()
+        assert [result.item() for result in results] == [factor << 22, factor << 23] * 4
+
+
+def test_captured_copies_live_as_long_as_their_readers():
+    values, side = torch.ones((1, 1 << 20), device="cuda"), torch.cuda.Stream()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        current = torch.cuda.current_stream()
+        side.wait_stream(current)
+        result = warpfold.sum(values.expand(20, -1), stream=side)
+        # Memory of the current stream, which must not be that of the copy.
+        others = [torch.full((20 << 20,), -1.0, device="cuda") for _ in range(3)]
+        current.wait_stream(side)
+    for factor in (1, 2):
+        values.fill_(factor)
+        graph.replay()
+        assert result.item() == factor * 20 << 20
+    assert others[0][0].item() == -1
+
+
+def test_first_call_of_a_process_can_be_captured():
+    code = """if True:
+        import torch, warpfold
+        values, graph = torch.ones(1000, device="cuda"), torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            result = warpfold.sum(values)
+        graph.replay()
+        print(result.item())"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.stdout == "1000.0\n", ran.stderr
+
+
+def test_tensors_without_memory_are_reduced():
+    zeros = torch._efficientzerotensor((5,), device="cuda")
+    assert warpfold.sum(zeros[1:]).item() == 0
+    assert torch.func.functionalize(lambda given: warpfold.sum(given[1:]))(torch.ones(5, device="cuda")).item() == 4
+
+
+def test_graphs_of_compiled_code_contain_the_reductions():
+    def loss(values):
+        return warpfold.logsumexp(values, 1).sum() + warpfold.l2_norm(values)
+
+    values = tensor("float32", (64, 1000)).requires_grad_()
+    compiled = torch.compile(loss, mode="reduce-overhead", fullgraph=True)
+    for _ in range(5):
+        gradients = []
+        for function in (compiled, loss):
+            values.grad = None
+            function(values).backward()
+            gradients.append(values.grad.clone())
+        torch.testing.assert_close(*gradients)
 
 
 def test_result_arrays_convert_to_tensors():
@@ -331,13 +426,6 @@ def test_consumers_of_a_result_array_wait_for_its_kernels():
         assert take(result).item() == 7 << 20
 
 
-def test_host_tensors_are_reduced():
-    values = tensor("bfloat16", 1000).cpu()
-    assert warpfold.sum(values) == values.float().sum().item()
-    assert warpfold.max(values).dtype == numpy.float32
-    assert warpfold.sum(tensor("float32", 1000).cpu()) == tensor("float32", 1000).sum().item()
-
-
 @needs_cupy
 @pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "argmin", "argmax", "mean", "var", "std", "any", "all"])
 def test_arrays_match_cupy(name):
@@ -355,6 +443,25 @@ def test_arrays_match_cupy(name):
             assert isinstance(got, cupy.ndarray) and got.shape == expected.shape, what
             assert got.dtype == expected.dtype and got.flags.c_contiguous, what
             cupy.testing.assert_allclose(got, expected, 2e-6, 1e-6, err_msg=what)
+
+
+def test_expanded_tensors_are_reduced():
+    values = tensor("float32", (1, 50))
+    for expanded in (values.expand(5, -1), values.t().expand(-1, 3), values[:, :1].expand(4, 7), values[0, :1].expand(9)):
+        for axis in (None, *range(expanded.ndim)):
+            torch.testing.assert_close(warpfold.sum(expanded, axis), expanded.sum(axis))
+            assert torch.equal(warpfold.argmax(expanded, axis), warpfold.argmax(expanded.contiguous(), axis))
+
+
+@needs_cupy
+def test_expanded_and_reversed_cupy_arrays_are_reduced():
+    import cupy
+
+    values = cupy.arange(12, dtype="float32").reshape(3, 4)
+    for array in (values[::-1], values[:, ::-2], cupy.broadcast_to(values[0], (5, 4))):
+        for axis in (None, 0, 1):
+            cupy.testing.assert_array_equal(warpfold.sum(array, axis), array.sum(axis))
+            cupy.testing.assert_array_equal(warpfold.argmax(array, axis), array.argmax(axis))
 
 
 @needs_cupy

@@ -11,6 +11,7 @@ waiting; any other array in GPU memory, by DLPack or the CUDA array interface; o
 
 import inspect
 import math
+import sys
 
 from . import _native, _reduce
 from ._homes import asarray
@@ -18,7 +19,8 @@ from ._native import Array, Device, Error, __version__, devices
 
 _PARAMETERS = """
 values
-    The array, of {types}. Its strides must be above zero, and no element may be masked.
+    The array, of {types}. No element may be masked. An expanded array of PyTorch or CuPy is copied first; the strides of
+    other arrays in device memory must be above zero.
 axis
     `None` for all elements, an axis, or a tuple of different axes. With `()`, every element is reduced by itself.
 keepdims
@@ -28,8 +30,8 @@ determinism
     bits on every device and for any order of the elements; sums of floats are slower then.
 stream
     For an array on a device, the stream to work on: a handle, or an object with `cuda_stream`, `ptr` or
-    `__cuda_stream__`. By default it is the current stream of the array's library, or the default stream. It must not
-    be recording into a graph.
+    `__cuda_stream__`. By default it is the current stream of the array's library, or the default stream. Only PyTorch's
+    tensors can be reduced on a stream that is being captured into a graph.
 device
     For an array on the host, the device to copy it to: `"auto"`, `"cuda"`, `"cuda:1"`, `"sim"` or a `Device`. For an
     array that has only the CUDA array interface, the device that it is on, if that is not the first GPU.
@@ -104,17 +106,28 @@ def _named(made, name, signature, doc):
     return made
 
 
-#: The default of a parameter that only some functions have.
-_ABSENT = object()
+#: The default of a parameter that only some functions have. Dynamo cannot trace an object of another class.
+_ABSENT = ...
 
 
-def _require(row, name, has):
+def _operator_of(torch):
+    """Returns the module with PyTorch's operator of the reductions; `None` for versions before 2.5."""
+    if not hasattr(torch.library, "custom_op"):
+        return None
+    from . import _torch
+
+    return _torch
+
+
+def _require(function, name, has):
     if not has:
-        raise TypeError(f"{name} for {row.name}, which has no such parameter; leave it out")
+        raise TypeError(f"{name} for {function}, which has no such parameter; leave it out")
 
 
 def _function(row):
     """Returns the function of a row."""
+    # Dynamo traces `reduction`, and cannot read attributes of the row.
+    name, is_pair, has_ddof, has_initial = row.name, row.pair, row.ddof, row.initial
 
     def reduction(
         values,
@@ -134,15 +147,23 @@ def _function(row):
         if ddof is _ABSENT:
             ddof = 0
         else:
-            _require(row, "ddof", row.ddof)
+            _require(name, "ddof", has_ddof)
         if initial is _ABSENT:
             initial = None
         else:
-            _require(row, "initial", row.initial)
-        if determinism == "run-to-run" and stream is None and device is None and initial is None:
+            _require(name, "initial", has_initial)
+        torch = sys.modules.get("torch")
+        is_tensor = torch is not None and isinstance(values, torch.Tensor)
+        is_observed = is_tensor and torch.compiler.is_dynamo_compiling()
+        if not is_observed and determinism == "run-to-run" and stream is None and device is None and initial is None:
             result = _native.reduce_tensor(row, values, axis, keepdims, ddof)
             if result is not None:
                 return result
+        if is_tensor and (operator := _operator_of(torch)) is not None:
+            if is_observed or operator.is_observed(values):
+                return operator.reduce(
+                    name, is_pair, values, axis, keepdims, determinism, stream, device, ddof, initial
+                )
         return _reduce.reduce(row, values, axis, keepdims, determinism, stream, device, ddof, initial)
 
     leading = [_parameter("values"), _parameter("axis", None), _parameter("keepdims", False)]
@@ -160,7 +181,7 @@ def _segments_function(row):
         if ddof is _ABSENT:
             ddof = 0
         else:
-            _require(row, "ddof", row.ddof)
+            _require(row.name, "ddof", row.ddof)
         return _reduce.reduce_segments(row, values, offsets, determinism, stream, device, ddof)
 
     none = _of_none(row)
@@ -226,6 +247,10 @@ sum_of_squares_error_bound = _named(
     None,
     "A bound on the error of `sum_of_squares` of all these elements, divided by the sum itself; see `sum_error_bound`.",
 )
+
+if "torch" in sys.modules:
+    # Programs that `torch.export` has saved find the operator.
+    _operator_of(sys.modules["torch"])
 
 __all__ = [
     "Array",

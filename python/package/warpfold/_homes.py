@@ -175,6 +175,9 @@ class Host:
     #: True if sums of unsigned integers of less than 64 bits are unsigned, as NumPy's are.
     unsigned_sums = True
 
+    #: Allocates memory of the graph into which the stream is captured, like `room`; `None` if no call can be captured.
+    allocate = None
+
     def __init__(self, values, device, stream):
         if stream is not None:
             raise ValueError("a stream for an array on the host; streams are for arrays on a device; leave it out")
@@ -228,8 +231,9 @@ class Host:
     def where(self, condition, a, b):
         return numpy.where(condition, a, b)
 
-    def done(self, array):
-        """Returns a result in the form for the caller: a scalar if it has no dimensions, as NumPy's functions do."""
+    def done(self, array, dtype):
+        """Returns a result of a type in the form for the caller: a scalar if it has no dimensions, as NumPy's functions
+        do."""
         return array[()]
 
 
@@ -246,7 +250,7 @@ class Memory(Host):
             return super().views(raw, room, dtype, shape, starts, computes)
         return [raw._view(dtype, shape, _compact(shape), start) for start in starts]
 
-    def done(self, array):
+    def done(self, array, dtype):
         if isinstance(array, _native.Array):
             return array
         return _native.upload(self.array.device, numpy.asarray(array, order="C"))
@@ -275,6 +279,24 @@ def _plain(torch, values, device):
     return _native.borrow_tensor(own, values, values.data_ptr(), dtype, values.shape, values.stride())
 
 
+def _readable(torch, values):
+    """Returns a tensor whose memory has the values, with strides above zero."""
+    if values.requires_grad and torch.is_grad_enabled() or torch._C._functorch.is_functorch_wrapped_tensor(values):
+        raise ValueError(
+            "values that PyTorch differentiates or transforms, which only functions with `axis` support; call `detach()` "
+            "first"
+        )
+    # DLPack exports the memory of a negative view, such as the imaginary part of conjugate numbers, which has the
+    # opposite signs.
+    values = values.detach().resolve_neg()
+    if values._is_zerotensor():
+        # It has no memory.
+        return torch.zeros(values.shape, dtype=values.dtype, device=values.device)
+    if values.layout is torch.strided and not values.is_nested and 0 in values.stride():
+        return values.contiguous()
+    return values
+
+
 class Torch(Host):
     """PyTorch's tensors on a GPU. Results are tensors of PyTorch's allocator, written on its current stream."""
 
@@ -284,9 +306,7 @@ class Torch(Host):
         self.torch = torch = sys.modules["torch"]
         self.place = values.device
         handle = _handle(stream)
-        # DLPack exports the memory of a negative view, such as the imaginary part of conjugate numbers, which has the
-        # opposite signs.
-        self.values = values = values.resolve_neg()
+        self.values = values = _readable(torch, values)
         self.array = None
         if handle is None:
             self.given = None
@@ -296,6 +316,8 @@ class Torch(Host):
         else:
             self.given = torch.cuda.ExternalStream(handle, device=self.place)
             self.stream = handle
+            # `values` may be a copy, which nothing else keeps if the stream is captured.
+            values.record_stream(self.given)
         if self.array is None:
             self.array = _lent(values, device, self.stream)
 
@@ -316,6 +338,8 @@ class Torch(Host):
         room = self.torch.empty(count, dtype=getattr(self.torch, dtype), device=self.place)
         return room, (room.data_ptr(), room)
 
+    allocate = room
+
     def views(self, raw, room, dtype, shape, starts, computes):
         room = room.view(getattr(self.torch, dtype))
         return [room.as_strided(shape, _compact(shape), start) for start in starts]
@@ -335,8 +359,21 @@ class Torch(Host):
     def where(self, condition, a, b):
         return self.torch.where(condition, a, b)
 
-    def done(self, array):
+    def done(self, array, dtype):
         return array
+
+
+class TorchHost(Host):
+    """PyTorch's tensors on the host. Results are tensors on the host, computed by NumPy."""
+
+    unsigned_sums = False
+
+    def __init__(self, values, device, stream):
+        self.torch = sys.modules["torch"]
+        super().__init__(_readable(self.torch, values), device, stream)
+
+    def done(self, array, dtype):
+        return self.torch.from_numpy(numpy.array(array)).to(getattr(self.torch, dtype))
 
 
 class _Handle:
@@ -364,7 +401,11 @@ class CuPy(Host):
 
     def __init__(self, values, device, stream):
         self.cupy = cupy = sys.modules["cupy"]
-        self.values, self.place = values, values.device
+        self.place = values.device
+        with self.place:
+            # The kernels of the library read strides above zero.
+            is_served = min(values.strides, default=1) > 0
+            self.values = values = values if is_served else cupy.ascontiguousarray(values)
         handle = _handle(stream)
         if handle is None:
             self.given = None
@@ -407,7 +448,7 @@ class CuPy(Host):
     def where(self, condition, a, b):
         return self.cupy.where(condition, a, b)
 
-    def done(self, array):
+    def done(self, array, dtype):
         return array
 
 
@@ -417,7 +458,7 @@ def of(values):
     if torch is not None and isinstance(values, torch.Tensor):
         if type(values) is not torch.Tensor:
             refuse_masked(values, "values")
-        return Torch if values.is_cuda else Host
+        return Torch if values.is_cuda else TorchHost
     if cupy is not None and isinstance(values, cupy.ndarray):
         return CuPy
     return Memory if _is_on_device(values) else Host

@@ -31,7 +31,7 @@ def from_torch(axis, keepdims, dim, keepdim):
     return axis, keepdims
 
 
-def _axes(axis, shape):
+def axes_of(axis, shape):
     """Returns the axes as ascending numbers from 0."""
     dimensions = len(shape)
     if axis is None:
@@ -52,6 +52,11 @@ def _axes(axis, shape):
     return axes
 
 
+def kept(shape, axes, keepdims):
+    """Returns the shape of the results."""
+    return tuple(1 if at in axes else one for at, one in enumerate(shape) if keepdims or at not in axes)
+
+
 #: Returns the type of the values that a kernel writes and that of the results; raises an error if the elements have no
 #: such operation.
 _types = functools.lru_cache(maxsize=None)(_native.outcome)
@@ -61,7 +66,7 @@ def _types_of(function, home, everywhere):
     return _types(function, home.array.dtype, home.unsigned_sums, everywhere)
 
 
-def _initial(function, initial, dtype):
+def initial_of(function, initial, dtype):
     """Returns the initial value as a number that results of a type can hold."""
     kind = "a number" if "float" in dtype else "an integer"
     _homes.refuse_masked(initial, "initial")
@@ -81,13 +86,18 @@ def _initial(function, initial, dtype):
     return number
 
 
-def _ddof(ddof):
+def ddof_of(ddof):
     if not isinstance(ddof, numbers.Real):
         raise TypeError(f"ddof {ddof!r}; it must be a number, such as 0 or 1")
     try:
         return float(ddof)
     except OverflowError:
         raise ValueError(f"ddof of {len(str(ddof))} digits; it must fit a float; give 0 or 1") from None
+
+
+def require_keepdims(keepdims):
+    if not isinstance(keepdims, (bool, numpy.bool_, int)):
+        raise TypeError(f"keepdims {keepdims!r}; it must be True or False")
 
 
 #: The result of a value and an initial value, by the function's name.
@@ -107,25 +117,24 @@ def _results(function, home, raw, room, written, result, shape, initial=None):
         values = [home.cast(value, result) for value in values]
     if initial is not None:
         values = [_WITH_INITIAL[function.name](home, values[0], home.full((), initial, result))]
-    values = [home.done(value) for value in values]
+    values = [home.done(value, result) for value in values]
     return tuple(values) if function.pair else values[0]
 
 
 def reduce(function, values, axis, keepdims, determinism, stream, device, ddof=0, initial=None):
     everywhere = _everywhere(determinism)
-    ddof = _ddof(ddof)
-    if not isinstance(keepdims, (bool, numpy.bool_, int)):
-        raise TypeError(f"keepdims {keepdims!r}; it must be True or False")
+    ddof = ddof_of(ddof)
+    require_keepdims(keepdims)
     home = _homes.of(values)(values, device, stream)
     array = home.array
     shape = array.shape
-    axes = _axes(axis, shape)
+    axes = axes_of(axis, shape)
     length = math.prod(shape[one] for one in axes)
     count = math.prod(one for at, one in enumerate(shape) if at not in axes)
-    kept = tuple(1 if at in axes else one for at, one in enumerate(shape) if keepdims or at not in axes)
+    outer = kept(shape, axes, keepdims)
     written, result = _types_of(function, home, everywhere)
     if initial is not None:
-        initial = _initial(function, initial, result)
+        initial = initial_of(function, initial, result)
     if length == 0 and count > 0 and function.of_none is None and initial is None:
         raise ValueError(
             f"{function.name} of no elements, of an array of the shape {shape}; every result must be of at least one; "
@@ -136,22 +145,22 @@ def reduce(function, values, axis, keepdims, determinism, stream, device, ddof=0
             value = initial if initial is not None else function.of_none or 0
             # The integer -1 has all bits set in every type.
             value = value if result.startswith("float") else int(value)
-            values = [home.done(home.full(kept, value, result)) for _ in range(2 if function.pair else 1)]
+            values = [home.done(home.full(outer, value, result), result) for _ in range(2 if function.pair else 1)]
             return tuple(values) if function.pair else values[0]
         room, place = home.room(written, count * (2 if function.pair else 1))
         try:
-            raw = _native.reduce((function, ddof), array, axes, everywhere, home.stream, place)
+            raw = _native.reduce((function, ddof), array, axes, everywhere, home.stream, place, home.allocate)
         except _native.ViewError:
             # No kernel takes these strides. In a copy, the reduced axes are the last ones.
             others = [at for at in range(len(shape)) if at not in axes]
             array, axes = home.transposed(others + axes), list(range(len(others), len(shape)))
-            raw = _native.reduce((function, ddof), array, axes, everywhere, home.stream, place)
-        return _results(function, home, raw, room, written, result, kept, initial)
+            raw = _native.reduce((function, ddof), array, axes, everywhere, home.stream, place, home.allocate)
+        return _results(function, home, raw, room, written, result, outer, initial)
 
 
 def reduce_segments(function, values, offsets, determinism, stream, device, ddof=0):
     everywhere = _everywhere(determinism)
-    ddof = _ddof(ddof)
+    ddof = ddof_of(ddof)
     home = _homes.of(values)(values, device, stream)
     _homes.refuse_masked(offsets, "offsets")
     with home.work():
@@ -181,10 +190,10 @@ def within(kind, function, values, low, high, determinism, stream, device):
             return home.views(whole, room, dtype, (), [start], computes)[0]
 
         if kind == "count":
-            return home.done(view("int64", 4, 0, False))
+            return home.done(view("int64", 4, 0, False), "int64")
         if kind == "sum":
             words = 2 if written == "float32" else 1
-            return home.done(view(written, 4 * words, words, False))
+            return home.done(view(written, 4 * words, words, False), written)
         # If no kernel has been launched, all words are 0.
         count, mean = view("int64", 4, 0, True), view("float64", 4, 3, True)
-        return home.done(home.cast(home.where(count == 0, float("nan"), mean), result))
+        return home.done(home.cast(home.where(count == 0, float("nan"), mean), result), result)

@@ -1,0 +1,250 @@
+"""Gradients, `torch.compile` and `torch.func` of the reductions, on the host's tensors and, if there is a GPU, on its own.
+
+Without PyTorch all of these tests are skipped.
+"""
+
+import subprocess
+import sys
+
+import pytest
+
+import warpfold
+from conftest import ROWS
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: its tensors are not tested")
+
+#: PyTorch warns of its own calls.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+on_each_device = pytest.mark.parametrize("device", DEVICES)
+
+#: The functions with real results.
+DIFFERENTIABLE = [
+    name for name, row in ROWS.items() if row.result in ("sum", "same", "float") and not name.startswith("bitwise")
+]
+
+
+@pytest.fixture(autouse=True)
+def forget_compiled_code():
+    torch._dynamo.reset()
+
+
+def tensor(device, shape=(3, 4), name="sum"):
+    """Returns distinct elements, with NaN among them if the function skips it."""
+    if name.startswith("bitwise"):
+        return torch.randint(0, 99, shape, device=device)
+    generator = torch.Generator().manual_seed(0)
+    values = torch.randperm(torch.Size(shape).numel(), generator=generator).double().reshape(shape).div_(10).sub_(0.42)
+    if name.removeprefix("nan") == "hmean":
+        values = values.abs() + 1
+    if name.startswith("nan"):
+        values[..., 1] = torch.nan
+    return values.to(device)
+
+
+def results(name, *arguments, **keywords):
+    """Returns the results of a function as a tuple."""
+    result = getattr(warpfold, name)(*arguments, **keywords)
+    return result if ROWS[name].pair else (result,)
+
+
+@on_each_device
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_gradients_match_finite_differences(name, device):
+    given = tensor(device, name=name)
+    is_number = ~given.isnan()
+
+    def of_numbers(numbers, axis, keepdims):
+        # The result may change where NaN is only in a direction that no gradient describes.
+        return getattr(warpfold, name)(given.masked_scatter(is_number, numbers), axis, keepdims)
+
+    numbers = given[is_number].requires_grad_()
+    for axis, keepdims in [(None, False), (1, False), (0, True), ((0, 1), True)]:
+        if name.startswith("nan") and axis == 0:
+            continue
+        assert torch.autograd.gradcheck(of_numbers, (numbers, axis, keepdims))
+    # Second derivatives of extremes are zero, which the numerical ones are too, but for rounding.
+    assert torch.autograd.gradgradcheck(of_numbers, (numbers, 1, False), atol=1e-4)
+
+
+@on_each_device
+def test_gradients_of_ties_zeros_and_halves_are_pytorchs(device):
+    for given, ours, theirs in [
+        ([1.0, 3.0, 3.0], warpfold.max, torch.amax),
+        ([1.0, 1.0, 3.0], warpfold.min, torch.amin),
+        ([-2.0, 2.0, 1.0], warpfold.max_norm, lambda values: torch.linalg.vector_norm(values, torch.inf)),
+        ([0.0, 0.0], warpfold.l2_norm, torch.linalg.vector_norm),
+        ([0.0, 2.0, 5.0], warpfold.prod, torch.prod),
+        ([0.0, 2.0, 0.0], warpfold.prod, torch.prod),
+        ([1.0, 2.0, 4.0], lambda values: warpfold.std(values, ddof=1), torch.std),
+        ([-1000.0, -1000.0], warpfold.logsumexp, lambda values: torch.logsumexp(values, 0)),
+    ]:
+        gradients = []
+        for function in (ours, theirs):
+            values = torch.tensor(given, device=device, requires_grad=True)
+            function(values).backward()
+            gradients.append(values.grad)
+        torch.testing.assert_close(*gradients)
+    values = torch.ones(4, device=device, dtype=torch.bfloat16, requires_grad=True)
+    total = warpfold.sum(values)
+    total.backward()
+    assert total.dtype == torch.float32 and values.grad.dtype == torch.bfloat16
+
+
+@on_each_device
+@pytest.mark.parametrize("name", ROWS)
+def test_compiled_and_batched_calls_have_the_results_of_others(name, device):
+    values = tensor(device, (3, 4, 5), name)
+    for keywords in ({}, {"axis": -1}, {"axis": (0, 2), "keepdims": True}):
+        expected = results(name, values, **keywords)
+        compiled = torch.compile(lambda given: results(name, given, **keywords), backend="aot_eager", fullgraph=True)
+        for ours, other in zip(compiled(values), expected):
+            assert ours.stride() == other.stride()
+            torch.testing.assert_close(ours, other, rtol=0, atol=0, equal_nan=True)
+    for keywords in ({}, {"axis": 0}, {"axis": (-1,), "keepdims": True}):
+        batched = torch.func.vmap(lambda given: results(name, given, **keywords), in_dims=1)(values)
+        each = [results(name, one, **keywords) for one in values.unbind(1)]
+        for ours, others in zip(batched, zip(*each)):
+            torch.testing.assert_close(ours, torch.stack(others), equal_nan=True)
+
+
+@on_each_device
+@pytest.mark.parametrize("name", ["sum", "var_mean", "argmax"])
+def test_operator_is_as_pytorch_requires(name, device):
+    values = tensor(device).requires_grad_()
+    warpfold.sum(values)
+    torch.library.opcheck(torch.ops.warpfold.reduce.default, (values, name, [1], False, 0.0, "run-to-run"))
+
+
+@on_each_device
+def test_transforms_and_modes_see_the_reductions(device):
+    values = tensor(device)
+    gradient = torch.func.grad(warpfold.l2_norm)(values)
+    torch.testing.assert_close(gradient, values / values.norm())
+    each = torch.func.vmap(torch.func.grad(warpfold.logsumexp))(values)
+    torch.testing.assert_close(each, values.softmax(1))
+    of_batch = torch.func.grad(lambda given: torch.func.vmap(warpfold.logsumexp)(given).sum())(values)
+    torch.testing.assert_close(of_batch, values.softmax(1))
+    assert torch.equal(torch.func.functionalize(lambda given: warpfold.sum(given[1:], 0))(values), values[1:].sum(0))
+    assert torch.func.jacrev(lambda given: warpfold.sum(given, 1))(values).shape == (3, 3, 4)
+    traced = torch.fx.experimental.proxy_tensor.make_fx(lambda given: warpfold.sum(given, 0))(values)
+    assert torch.equal(traced(values + 1), warpfold.sum(values + 1, 0))
+
+
+@on_each_device
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_forward_derivatives_are_those_of_gradients(name, device):
+    given = tensor(device, name=name)
+    tangent = torch.linspace(-1, 1, given.numel(), dtype=given.dtype, device=device).reshape(given.shape)
+    tangent = tangent.masked_fill(given.isnan(), 0)
+    for axis in (None, 1):
+        outputs, tangents = torch.func.jvp(lambda values: results(name, values, axis), (given,), (tangent,))
+        with torch.autograd.forward_ad.dual_level():
+            dual = results(name, torch.autograd.forward_ad.make_dual(given, tangent), axis)
+            duals = [torch.autograd.forward_ad.unpack_dual(one).tangent for one in dual]
+        for at, (output, ours) in enumerate(zip(outputs, tangents)):
+            values = given.clone().requires_grad_()
+            expected = torch.zeros_like(output).flatten()
+            for place, one in enumerate(results(name, values, axis)[at].flatten()):
+                (gradient,) = torch.autograd.grad(one, values, retain_graph=True)
+                expected[place] = (gradient * tangent).nansum()
+            torch.testing.assert_close(ours.flatten(), expected)
+            torch.testing.assert_close(duals[at].flatten(), expected)
+
+
+@on_each_device
+def test_gradients_of_unusual_inputs(device):
+    def gradient(function, given):
+        values = torch.tensor(given, device=device, requires_grad=True)
+        function(values).sum().backward()
+        return values.grad.tolist()
+
+    assert gradient(warpfold.hmean, [1e30, 1e30]) == gradient(warpfold.hmean, [1e-25, 1e-25]) == [0.5, 0.5]
+    assert str(gradient(lambda values: warpfold.var(values, ddof=1), [2.0])) == "[nan]"
+    assert gradient(warpfold.std, []) == gradient(lambda values: warpfold.sum(values, initial=1.0), []) == []
+    assert gradient(lambda values: warpfold.prod(values, 1), [[], []]) == [[], []]
+    assert gradient(warpfold.sum, 3.0) == 1
+
+    def after_a_change(values):
+        doubled = values * 2
+        total = warpfold.sum(values) + warpfold.mean(doubled)
+        total += 1
+        doubled.add_(1)
+        return total
+
+    assert gradient(after_a_change, [1.0, 5.0]) == [2, 2]
+
+
+@on_each_device
+def test_compiled_code_serves_other_shapes_and_gradients(device):
+    def loss(values):
+        return warpfold.var(values, 0, ddof=1).sum() + warpfold.max(values, initial=0.5)
+
+    compiled = torch.compile(loss, backend="aot_eager", fullgraph=True, dynamic=True)
+    for shape in ((3, 4), (5, 2), (2, 7)):
+        gradients = []
+        for function in (compiled, loss):
+            values = tensor(device, shape).requires_grad_()
+            function(values).backward()
+            gradients.append(values.grad)
+        torch.testing.assert_close(*gradients)
+    of_ddof = torch.compile(lambda values, ddof: warpfold.var(values, ddof=ddof), backend="aot_eager", fullgraph=True)
+    for ddof in (0, 1, 2):
+        assert torch.equal(of_ddof(values, ddof), warpfold.var(values, ddof=ddof))
+
+
+@on_each_device
+def test_exported_programs_are_loaded_by_another_process(device, tmp_path):
+    class Mean(torch.nn.Module):
+        def forward(self, values):
+            return warpfold.mean(values, 1)
+
+    program, values = tmp_path / "mean.pt2", tensor(device)
+    torch.export.save(torch.export.export(Mean(), (values,)), program)
+    code = "import sys, torch, warpfold; print(torch.export.load(sys.argv[1]).module()(torch.ones((3, 4)).double().to(sys.argv[2])).sum().item())"
+    ran = subprocess.run([sys.executable, "-c", code, program, device], capture_output=True, text=True)
+    assert ran.stdout == "3.0\n", ran.stderr
+
+
+@on_each_device
+def test_results_are_tensors_on_the_same_device(device):
+    for dtype in (torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float64):
+        values = torch.ones((2, 3), dtype=dtype, device=device)
+        for name, row in ROWS.items():
+            if row.summary.endswith("For floats only.") and not dtype.is_floating_point:
+                continue
+            if name.startswith("bitwise") and dtype.is_floating_point:
+                continue
+            for result in results(name, values, 1):
+                assert isinstance(result, torch.Tensor) and result.device == values.device, name
+                expected = {"same": dtype, "index": torch.int64, "bool": torch.bool}.get(row.result, result.dtype)
+                assert (result.dtype, result.shape) == (expected, (2,)), name
+    assert warpfold.max(torch.tensor([1.5, 2.5], dtype=torch.bfloat16, device=device)).item() == 2.5
+    assert warpfold.segment_sum(torch.ones(4, device=device), [0, 1, 4]).tolist() == [1, 3]
+    assert warpfold.sum_within(torch.ones(4, device=device), 0.5).item() == 4
+
+
+@on_each_device
+def test_no_gradient_is_recorded_without_need(device, refused):
+    parameter = torch.nn.Parameter(torch.ones(5, device=device))
+    with torch.no_grad():
+        assert not warpfold.sum(parameter).requires_grad
+        assert warpfold.sum_within(parameter, 0).item() == 5
+    assert warpfold.sum(parameter).requires_grad
+    assert not warpfold.argmax(parameter).requires_grad and not warpfold.any(parameter).requires_grad
+    assert warpfold.sum(parameter, initial=2.0).item() == 7
+    assert warpfold.prod(parameter[:0], initial=2.0).item() == 2
+    refused(ValueError, lambda: warpfold.sum(parameter, 1), "axis 1", "give -1 to 0")
+    refused(ValueError, lambda: warpfold.sum(parameter, determinism="always"), "determinism 'always'")
+    refused(TypeError, lambda: warpfold.sum(parameter, device="sim"), "leave them out", "detach()")
+    refused(TypeError, lambda: warpfold.var(parameter, ddof="1"), "ddof '1'")
+    refused(TypeError, lambda: warpfold.sum(parameter, keepdims="x"), "keepdims 'x'")
+    refused(TypeError, lambda: warpfold.sum(parameter, initial="x"), "initial 'x'")
+    refused(ValueError, lambda: warpfold.segment_sum(parameter, [0, 5]), "differentiates", "detach()")
+    refused(ValueError, lambda: warpfold.count_within(parameter), "differentiates", "detach()")
+    refused(ValueError, lambda: torch.func.vmap(warpfold.sum_within)(parameter[None]), "transforms", "detach()")
+    masked = torch.masked.masked_tensor(torch.ones(2, device=device), torch.tensor([True, False], device=device))
+    refused(ValueError, lambda: warpfold.sum(masked), "masked elements")
+    assert warpfold.sum(torch.ones((2, 3), device="meta"), 0).shape == (3,)
+    assert warpfold.sum(parameter, determinism="everywhere").requires_grad
