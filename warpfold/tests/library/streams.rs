@@ -395,6 +395,8 @@ fn captured_reductions_follow_the_elements() {
     let stream = device.stream().unwrap();
     let raw = RawStream::from_raw(stream.as_raw().cast());
     let context = Context::from_raw(device.as_raw_context().cast());
+    // In the global mode, the allocations of other tests would fail.
+    let mode = warpfold_driver::sys::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
     let (rows, n) = (3, 120_000);
     let workspace = device.upload(&vec![0xee_u8; reducer.workspace_bytes() as usize]).unwrap();
     let memory = device.upload(&vec![0_i32; n]).unwrap();
@@ -406,7 +408,7 @@ fn captured_reductions_follow_the_elements() {
     unsafe {
         let elements = Buffer::<i32>::from_raw_parts(device, memory.as_device_ptr(), n, ()).unwrap();
         driver.ctx_push_current(context).unwrap();
-        driver.stream_begin_capture(raw, warpfold_driver::sys::CU_STREAM_CAPTURE_MODE_GLOBAL).unwrap();
+        driver.stream_begin_capture(raw, mode).unwrap();
         let (on, workspace) = (reducer.on(&stream), workspace.as_device_ptr());
         on.capture_into(op::Sum, &elements, &mut sum, workspace).unwrap();
         on.capture_into(op::ArgMax, elements.rows(n / rows).unwrap(), &mut largest, workspace).unwrap();
