@@ -389,8 +389,8 @@ impl Gpu {
         Arc::make_mut(&mut lock(&self.objects)).textures.remove(&handle).is_some()
     }
 
-    /// Creates a surface, to which kernels can also write, as [`create_texture`](Self::create_texture)
-    /// does for a texture.
+    /// Creates a surface and returns its handle, like [`create_texture`](Self::create_texture). Kernels
+    /// can also write to a surface.
     pub fn create_surface(&self, texels: Texels) -> u64 {
         let handle = new_handle();
         Arc::make_mut(&mut lock(&self.objects)).surfaces.insert(handle, texels);

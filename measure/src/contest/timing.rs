@@ -20,7 +20,8 @@ pub(super) const REHEARSED_GRAPH_RUNS: u32 = 2;
 /// Microseconds per run above which the cost of a launch is negligible, so that no graph is recorded.
 pub const WORTH_A_GRAPH: f64 = 100.0;
 
-/// Sweeps before a graph: about 100 microseconds, longer than the host takes to launch it.
+/// Cache sweeps before each graph. They take about 100 microseconds, longer than the host takes to
+/// launch the graph.
 const SWEEPS: u32 = 3;
 
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -177,7 +177,7 @@ impl Curves {
     }
 }
 
-/// Joins the labels of background curves that would cover each other.
+/// Merges overlapping labels of background curves into one, such as `name +2`.
 fn together(labels: Vec<Label>) -> Vec<Label> {
     let (mut ghosts, mut named): (Vec<_>, Vec<_>) =
         labels.into_iter().partition(|label| label.class == "ghost");

@@ -46,7 +46,7 @@ pub(super) struct Results {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Choice<'a> {
     pub(super) points: Vec<&'a Point>,
-    /// Dated sets first, then those with the most points.
+    /// The sets of the points: dated ones first, then by decreasing number of points.
     pub(super) sets: Vec<&'a Set>,
 }
 

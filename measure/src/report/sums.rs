@@ -226,8 +226,8 @@ pub(super) fn headline(results: &Results) -> Block<'_> {
     Block::new(text, table, choice.sets)
 }
 
-/// Returns single runs of all variants, with ratios to the CUDA C twins by both code generators at the
-/// largest measured size of [`JUDGED`].
+/// Returns the table of single runs of all variants. Its last two columns are the times of both Rust
+/// code generators over the CUDA C twin's, at the largest measured size of [`JUDGED`].
 pub(super) fn variants(results: &Results) -> Block<'_> {
     let choice = results.choose_runs(|p| {
         p.is_sum() && LADDER.contains(&p.n) && (p.is_llvm() || p.peer == "cpu") && p.copy_us.is_none()

@@ -161,8 +161,8 @@ impl Runs<'_> {
     fn movements(&self, variant: &'static Variant, dtype: Dtype) -> Result<Vec<Record>> {
         let strided = variant.work == Work::Copy { access: Access::Strided };
         let strides: &[u64] = if strided { &STRIDES } else { &[1] };
-        // The largest stride needs an input of 64 times the output: too much to generate for every run
-        // without a GPU.
+        // On the simulator the output is 64 times smaller: the input of the largest stride is 64 times
+        // the output, too much to generate for every run.
         let n = if strided && self.on_simulator() { self.args.n.div_ceil(64) } else { self.args.n };
         let record = |&stride: &u64| {
             let pattern = Pattern::of(variant, n.max(1), stride, self.args.seed)?;

@@ -35,7 +35,7 @@ pub(super) enum Pattern {
     Ring,
     /// Values go up and down a binary tree, within hosts first, as in NCCL's tree.
     Tree,
-    /// Each rank exchanges with the rank that differs in one bit, bit by bit.
+    /// Recursive doubling: in each step, ranks that differ only in that step's bit exchange values.
     Exchange,
     /// All ranks send to rank 0, which answers each: the connections of the library's worlds.
     Hub,

@@ -1,5 +1,5 @@
-//! Derives brackets from times: as few as the measurements allow, so that the brackets of a table differ
-//! by more than the noise of the measurements.
+//! Derives the brackets of tuning tables from measured times. A table has as few brackets as possible,
+//! so that they differ by more than the noise of the measurements.
 
 use crate::contest::Spread;
 use warpfold_suite::reducer::{Choice, Launch, tuning::Bracket};

@@ -73,7 +73,7 @@ fn a_rehearsal_is_right_everywhere_and_the_library_reads_its_file() {
     assert!(text.contains("4 KiB to 32 KiB") && text.contains("1.000"), "{text}");
 }
 
-/// A result is compared with the expectation that `Measured` was given, whatever the poison is.
+/// `Measured` rejects every result that differs from the given expectation, not only leftover poison.
 #[test]
 fn a_wrong_result_of_the_reducer_is_seen() {
     let reducer = reducer();

@@ -42,7 +42,8 @@ pub(crate) fn is_late() -> bool {
     HELD.try_with(|held| held.get() > 0).unwrap_or(false) || *of_the_process() == Ok(true)
 }
 
-/// Returns how many queries leave work pending before one runs it: `usual`, unless work runs late.
+/// Returns the number of queries that leave work pending before a query runs it: `usual`, or `QUERIES`
+/// in late mode.
 pub(crate) fn queries(usual: u32) -> u32 {
     if is_late() { QUERIES } else { usual }
 }

@@ -149,7 +149,7 @@ pub fn patience() -> Duration {
     world::patience()
 }
 
-/// Sets [`patience`] in the whole process, in steps of a millisecond.
+/// Sets [`patience`] in the whole process, truncated to whole milliseconds; the minimum is 1.
 pub fn set_patience(patience: Duration) {
     world::set_patience(patience);
 }

@@ -12,7 +12,7 @@ use super::context::{Context, Result, immediate};
 use super::flatten::Returns;
 use super::symbols::Symbol;
 
-/// Steps of `Effort` for each target of a `brx.idx`; several tables store the target.
+/// Steps of `Effort` spent for each target of a `brx.idx`, which takes memory in several tables.
 const STEPS_PER_TARGET: u64 = 32;
 
 type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;

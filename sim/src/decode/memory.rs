@@ -72,7 +72,7 @@ fn order(cx: &Cx<'_, '_, '_>) -> Order {
 fn common(cx: &mut Cx<'_, '_, '_>) -> ClusterState {
     let order = order(cx);
     let strength = cx.choose(&STRENGTHS).unwrap_or(Strength::Weak);
-    // `.relaxed` is left after `.mmio`, which requires it, and a state space may follow `.volatile`.
+    // Of `.mmio.relaxed`, only `.mmio` has been taken.
     cx.ignore(|name| name == "relaxed" || is_scope(name));
     let (space, cluster) = space(cx).unwrap_or((Space::Generic, true));
     let policy = cx.take("L2::cache_hint");

@@ -17,8 +17,8 @@ use super::{ExecContext, Probe};
 /// Maximum warps of a batch: the registers of a block of 256 threads fit into the host's L1 cache.
 const MAX_BATCH: usize = 8;
 const OVER: u64 = u64::MAX;
-/// Added to the key of members at a block barrier, so that they run after the others, which may reach
-/// the barrier from any instruction.
+/// Added to the sort key (the program counter) of members at a block barrier. They run last, because the
+/// others may still reach the barrier, even from a higher program counter.
 const AT_BARRIER: u64 = 1 << 40;
 
 impl Block {

@@ -78,7 +78,8 @@ impl From<&Fault> for Site {
     }
 }
 
-/// Writes the thread, its instruction, and the source locations other than the user's line.
+/// Writes the thread, its instruction, and its source locations except `Location::user`, which a
+/// finding writes before the site.
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ([bx, by, bz], [tx, ty, tz]) = (self.block, self.thread);

@@ -27,7 +27,8 @@ pub(super) struct Whole {
 impl Whole {
     const NONE: Self = Self { access: Access::NONE, shift: 0 };
 
-    /// Creates an access in which each lane accesses `cells` cells; `lanes` access the first cell.
+    /// Creates an access of `cells` cells per lane. `lanes` is the mask of the lanes that access the
+    /// first cell.
     pub(super) fn new(access: &Access, lanes: u32, cells: u64) -> Self {
         Self { access: Access { lanes, ..*access }, shift: cells.trailing_zeros() as u8 }
     }

@@ -1,4 +1,4 @@
-//! Debug sections, as far as they locate instructions in the source.
+//! Parses debug sections, and stores those that locate instructions in the source.
 
 use super::{Parser, Result};
 use crate::ast::{Ast, DebugSection};

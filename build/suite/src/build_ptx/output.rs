@@ -36,7 +36,8 @@ impl Output {
         Self { folder, fingerprint: FINGERPRINT.to_owned(), files: Files::All }
     }
 
-    /// Returns the output of the named files, with a fingerprint file prefixed with `name`.
+    /// Returns the part of `folder` that consists of `files`. Its fingerprint file is
+    /// `{name}-fingerprint.txt`.
     pub(crate) fn of(folder: &Path, name: &str, files: HashSet<String>) -> Self {
         let fingerprint = format!("{name}-{FINGERPRINT}");
         Self { folder: folder.to_owned(), fingerprint, files: Files::Of(files) }

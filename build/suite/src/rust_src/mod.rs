@@ -21,7 +21,7 @@ use warpfold_suite::say;
 
 use crate::{failure::Failure, process, toolchain::Toolchain};
 
-/// The location of the source, and the settings of the programs that install it.
+/// The toolchain that needs std's source, and the settings of the programs that install it.
 #[derive(Debug)]
 pub struct Provision {
     /// The folder of the toolchain.

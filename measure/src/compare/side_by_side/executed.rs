@@ -63,7 +63,7 @@ struct Simulator {
     arch: Arch,
     n: u64,
     device: Device,
-    /// Elements of the last kernel's type, because consecutive kernels mostly have the same type.
+    /// Elements of the previous kernel's type, cached because consecutive kernels mostly share it.
     input: Option<(Dtype, Data, Buffer)>,
 }
 

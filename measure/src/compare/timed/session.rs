@@ -308,8 +308,8 @@ impl<'a> Session<'a> {
         let (least, most) = (grids().min(), grids().max());
         let cooperative =
             variant.shape().is_some_and(|shape| shape.completion == Completion::GridBarrier);
-        // Resident blocks, which limit the grid, depend on the compiler: all sides take the smallest
-        // grid.
+        // The number of resident blocks limits a cooperative grid and depends on the compiler: all sides
+        // use the smallest grid.
         if cooperative && least != most { self.each(made(least)) } else { Ok(sides) }
     }
 

@@ -48,7 +48,8 @@ pub(super) fn same_case(a: &Time, b: &Time) -> bool {
     case(a) == case(b)
 }
 
-/// Returns the columns. Narrow terminals keep the times, then the ratios to the twin and to CUB.
+/// Returns the columns. Narrow terminals drop columns; the times are dropped last, and the ratios to the
+/// twin and to CUB before them.
 fn columns(peers: &[Peer]) -> Vec<Column> {
     let mut columns = vec![
         Column::new("variant"),

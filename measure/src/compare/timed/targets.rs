@@ -9,7 +9,8 @@ use super::record::Time;
 pub enum Measure {
     /// CUB's time over the reducer's: the speed-up.
     OverCub,
-    /// The reducer's time over an empty launch's plus the time to read the bytes at the best bandwidth.
+    /// The reducer's time over the limit: the sum of an empty launch's time and the time to read the
+    /// bytes at the best bandwidth.
     OfLimit,
     /// Percent of the memory's theoretical bandwidth.
     OfPeak,

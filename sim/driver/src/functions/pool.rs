@@ -143,7 +143,7 @@ pub(crate) fn cuMemPoolSetAttribute(
     if value.is_null() {
         return fail(CUDA_ERROR_INVALID_VALUE);
     }
-    // SAFETY: not null, so the caller passes a value of the attribute's type.
+    // SAFETY: `value` is not null, and the caller passes a value of the attribute's type.
     let given = unsafe {
         match INTS.contains(&attribute) {
             true => u64::from(value.cast::<c_int>().read_unaligned() != 0),

@@ -386,8 +386,8 @@ impl State {
         }
     }
 
-    /// Forgets the graph memory of a context, and memory whose allocation was dropped with the context's
-    /// streams.
+    /// Releases the graph memory of a context, and memory of other contexts whose allocating launch was
+    /// dropped with this context's tasks.
     pub(super) fn drop_graph_memory_of(&mut self, context: ContextId) {
         let of_context = |(_, memory): &(&u64, &GraphMemory)| memory.range.context == context;
         let addresses = self.graph_memory.iter().filter(of_context).map(|(&address, _)| address);

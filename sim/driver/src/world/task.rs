@@ -74,7 +74,7 @@ impl fmt::Debug for End {
     }
 }
 
-/// A copy in one to three dimensions: bytes of a row, rows of a plane, and planes.
+/// A copy in one to three dimensions: `planes` planes of `rows` rows of `bytes` bytes.
 #[derive(Debug)]
 pub(crate) struct Transfer {
     pub(crate) to: End,
