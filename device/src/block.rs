@@ -117,7 +117,7 @@ pub unsafe fn reduce_then<T: Value, O: Operation<T>, const LEN: usize>(
 /// Same as [`reduce`].
 #[inline(always)]
 unsafe fn reduce_warps<T: Value, O: Operation<T>>(value: T, op: O, scratch: Shared<u32>) -> T {
-    // SAFETY: every warp has a lane 0, which writes the warp's own value of the array.
+    // SAFETY: every warp has a lane 0, which writes its own warp's element of the array.
     unsafe {
         let value = warp::reduce(value, op);
         if lane_id() == 0 {

@@ -33,7 +33,7 @@ const _: () = {
     let most = OfBfloats::CAPACITY as u64;
     assert!(most << BITS < 1 << 31);
     assert!(most << (2 * BITS) <= 1 << f64::MANTISSA_DIGITS);
-    // A number with a third digit is so small that it has no first digit.
+    // No number has both a first and a third digit.
     assert!(SIGNIFICANT < f32::WIDTH - 1);
 };
 

@@ -124,8 +124,9 @@ macro_rules! dynamic_shared_static {
 
 /// Returns the address of a shared array in the shared window.
 ///
-/// The instruction names the array. Its generic address cannot be converted back: LLVM drops one of the
-/// two conversions. The pointer in the PTX comment keeps the array from being removed.
+/// The instruction names the array: converting it to a generic address and back would fail, because
+/// LLVM drops one of the two conversions. The pointer operand, used only in a PTX comment, keeps the
+/// array from being removed.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! shared_address {

@@ -172,7 +172,7 @@ impl<T: Copy> Columns<T> for Packed {
 
     #[inline(always)]
     unsafe fn load(address: *const T, _across: u32, wanted: u32, any: *const T) -> Few<T> {
-        // Loads some pack in any case, because a branch would make loads wait for each other.
+        // Loads a pack even if none is wanted: a branch would serialise the loads.
         let address = if wanted > 0 { address } else { any };
         // SAFETY: the address has a readable, aligned pack, as the caller guarantees: `LEN` elements.
         unsafe {

@@ -139,7 +139,7 @@ unsafe fn one_by_one<F: VectorReduction>(
         let len = Ord::min(groups - start, tile) as u32;
         let loaded: [_; ACCUMULATORS] = core::array::from_fn(|k| {
             let at = tid + k as u32 * block;
-            // Loads some element in any case, because a branch would make loads wait for each other.
+            // Loads an element even if `at` is past the tile: a branch would serialise the loads.
             let at = if at < len { at } else { 0 };
             // SAFETY: elements below `len` are in the input, and `len` is not zero.
             unsafe { *input.add((start + u64::from(at)) as usize) }

@@ -171,12 +171,12 @@ pub(super) trait Unit<F: VectorReduction>: Copy {
     const LEN: u64;
     /// `true` if units are so small that a lane loads twice as many at once.
     const TWICE: bool;
-    /// `true` if unwanted loads return zeros.
+    /// `true` if [`load`](Self::load) returns zeros for a unit that is not wanted.
     const ZEROS: bool;
     type Policy: Copy;
     fn policy() -> Self::Policy;
     /// # Safety
-    /// If wanted, the unit at `address` is readable and, if it is a group, at a multiple of 16. `any`
+    /// If `wanted`, the unit at `address` is readable and, if it is a group, 16-byte aligned. `any`
     /// points to a readable element.
     unsafe fn load(
         address: *const F::Element,
@@ -257,7 +257,7 @@ impl<F: VectorReduction> Unit<F> for One<F::Element> {
 
     #[inline(always)]
     unsafe fn load(address: *const F::Element, wanted: bool, any: *const F::Element, (): ()) -> Self {
-        // Loads some element in any case, because a branch would make loads wait for each other.
+        // Loads an element even if none is wanted: a branch would serialise the loads.
         let address = if wanted { address } else { any };
         // SAFETY: a wanted element and the one at `any` are readable, as the caller guarantees.
         Self(unsafe { *address })
@@ -411,7 +411,8 @@ fn row_at<F: VectorReduction, U: Unit<F>>(
     input: *const F::Element,
 ) -> ReduceCut<F::Element> {
     let ReduceRows { rows, len, output, form, ddof, .. } = arguments;
-    // `F::write` may search groups for a result's element. Units of one element are not searched.
+    // `F::write` may search a group for the result's element, but not singles. Units of one element are
+    // therefore passed as singles.
     let (groups, singles) = if U::LEN > 1 { (len / U::LEN, 0) } else { (0, len) };
     ReduceCut {
         input,

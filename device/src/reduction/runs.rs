@@ -230,7 +230,7 @@ unsafe fn write_four<K: RunKey>(
 ) {
     let WriteRuns { keys, heads, .. } = arguments;
     let loaded: [(u64, K); ACCUMULATORS] = core::array::from_fn(|k| {
-        // Loads some key in any case, because a branch would make loads wait for each other.
+        // Loads a key even if there is no such run: a branch would serialise the loads.
         let run = Ord::min(at + k as u32 * BLOCK, count - 1);
         // SAFETY: the run's place is that of a key.
         unsafe {

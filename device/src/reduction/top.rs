@@ -341,13 +341,13 @@ impl<K: TopKey> Found<K> {
         }
     }
 
-    /// Merges one element per lane, in order from the last lane to the first.
+    /// Merges one element per lane, sorted from the last lane to the first.
     ///
     /// # Safety
     /// All lanes of the warp call it together.
     #[inline(always)]
     unsafe fn merge(&mut self, backwards: Located<K>) {
-        // The first half of the bitonic sequence, itself bitonic.
+        // The first 32 of the 64 elements. They form a bitonic sequence.
         let mut first = if precedes(backwards, self.first) { backwards } else { self.first };
         let mut distance = WARP_SIZE / 2;
         while distance > 0 {

@@ -43,7 +43,7 @@ pub unsafe fn view_groups<F: VectorReduction>(arguments: ReduceView<F::Element>,
 /// # Safety
 /// The arguments are as their fields document. The slots are as for [`grid`](super::grid()). Blocks are
 /// whole warps; their size is a power of two, at most [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK).
-/// There are `share` blocks for each `across` results; the last ones may have fewer results.
+/// Each strip of `across` results has `share` blocks; the last strip may be shorter.
 #[inline(always)]
 pub unsafe fn view_elements<F: VectorReduction>(
     arguments: ReduceView<F::Element>,

@@ -1,5 +1,5 @@
 //! The same kernel and launches as in `grid_stride`: coalesced grid-stride loads and a shared-memory
-//! tree. They are repeated here because write-up E has them at this point.
+//! tree. They are repeated here to follow the order of write-up E.
 //!
 //! Removes the **serial tail** in thread 0.
 //!

@@ -15,7 +15,7 @@ pub(super) trait Item: bytemuck::Pod + Send + Sync + PartialOrd {
     type Key: Copy + Ord + Send;
     const LEAST: Self::Key;
     const GREATEST: Self::Key;
-    /// The NaN that kernels write as an extreme; unused for integers.
+    /// The NaN that kernels write as a minimum or maximum; unused for integers.
     const NAN: Self;
     fn key(self) -> Self::Key;
     fn of_key(key: Self::Key) -> Self;

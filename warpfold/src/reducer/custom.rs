@@ -202,8 +202,8 @@ impl Module {
     /// Runs the kernel `kernel` of the operation `name`, and waits for it.
     ///
     /// # Safety
-    /// The arguments must be valid for `threads` threads. The memory that they name must live until this
-    /// returns, or forever once `keep` is called.
+    /// The arguments must be valid for `threads` threads. The memory that they point to must live until
+    /// this returns, or forever if this calls `keep`.
     unsafe fn run<A: Arguments>(
         &self,
         kernel: &str,

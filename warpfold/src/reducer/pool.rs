@@ -298,14 +298,14 @@ impl Lease<'_> {
         Ok(())
     }
 
-    /// Returns the workspace to the pool. The device uses it until `end`, which was recorded after that
-    /// use.
+    /// Returns the workspace to the pool while the device may still use it. `end` was recorded after the
+    /// last use.
     pub(super) fn used_until(mut self, end: &Arc<Event>) {
         self.workspace_mut().end = Some(end.clone());
     }
 
-    /// Returns the workspace to the pool after a use of the workspace's stream that was waited for, or
-    /// whose results were [`seen`](Self::seen).
+    /// Returns the workspace to the pool. The caller has waited for its work on the workspace's stream,
+    /// or has observed the results and called [`seen`](Self::seen).
     pub(super) fn used(mut self) {
         self.workspace_mut().end = None;
     }

@@ -19,8 +19,8 @@ use crate::{
 /// The maximum number of elements of all pieces together.
 pub(super) const MOST: u64 = 1 << 48;
 
-/// A reduction of elements that arrive in pieces, from [`Reducer::running`]: of data that is larger than
-/// the device's memory, or not available at once. Its state stays in device memory. Each
+/// A reduction of elements that arrive in pieces, for data that is larger than the device's memory or
+/// not available at once. [`Reducer::running`] creates it. Its state stays in device memory. Each
 /// [`push`](Self::push) enqueues one launch, which continues from that state; only the
 /// [result](Self::result) is waited for.
 ///

@@ -291,7 +291,7 @@ impl<F: VectorReduction> Span<F> {
     #[inline(always)]
     unsafe fn look_ahead(&self, tile: Tile) -> Ahead {
         let load = |end: u32| {
-            // Loads some offset in any case, because a branch would make loads wait for each other. If
+            // Loads an offset even if the tile has no such end: a branch would serialise the loads. If
             // no segment ends in the tile, end 0 is after it.
             let end = if end < tile.ends { end } else { 0 };
             // SAFETY: the end exists.

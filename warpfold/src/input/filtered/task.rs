@@ -59,7 +59,7 @@ impl Task for WithinTask {
         kernels.device().call("launching a reduction of an interval", |driver| {
             // SAFETY: the launch meets the kernel's contract:
             // - The input is cut at its 16-byte boundaries, and has at most 2^35 elements.
-            // - The ends are elements of the type, the first not above the second.
+            // - `low` and `high` are elements of the type and not NaN; `low` is at most `high`.
             // - The block has one of the kernel's sizes. A tile has at least as many groups as a warp
             //   has threads, and no more than the block's threads load at once.
             // - There are no more blocks than slots, and the slots are zero.

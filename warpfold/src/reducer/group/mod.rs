@@ -166,8 +166,8 @@ impl Group {
         self.0.way
     }
 
-    /// Returns the reducer of each device, in the order of the devices: to reduce the elements of one
-    /// device alone, or to load a program's own operation on each.
+    /// Returns the devices' reducers, in the order of the devices. Use them to reduce the elements
+    /// of one device alone, or to load a program's own operation on each.
     pub fn reducers(&self) -> impl ExactSizeIterator<Item = &Reducer> {
         self.0.members.iter().map(|member| &member.reducer)
     }
