@@ -49,7 +49,7 @@ impl Stream {
     /// - `stream` must be of the device's context, and live until the returned stream has been dropped
     ///   and all work enqueued through it has ended.
     /// - The stream must not be captured into a graph while this crate uses it, except by
-    ///   [`OnStream::capture_into`](crate::OnStream::capture_into).
+    ///   [`OnStream::launch_into`](crate::OnStream::launch_into).
     pub unsafe fn from_raw(device: &Device, stream: *mut c_void, owner: impl Any + Send + Sync) -> Self {
         let raw = RawStream::from_raw(stream.cast());
         let hold = Hold::Foreign(Box::new(owner));
@@ -67,7 +67,7 @@ impl Stream {
     }
 
     /// Returns whether the stream is being captured into a graph. Only
-    /// [`OnStream::capture_into`](crate::OnStream::capture_into) can use such a stream; the library also
+    /// [`OnStream::launch_into`](crate::OnStream::launch_into) can use such a stream; the library also
     /// has its own [recordings](crate::Reducer::record).
     ///
     /// # Errors
@@ -159,6 +159,11 @@ impl Stream {
         })
     }
 
+    /// Returns a number that no other stream of the process has, if the driver numbers streams.
+    pub(crate) fn known_id(&self) -> Option<u64> {
+        Some(self.id()).filter(|&id| id != UNKNOWN)
+    }
+
     pub(crate) fn is_done(&self) -> Result<bool> {
         // SAFETY: the stream is alive.
         self.device.call("a reduction", |driver| unsafe { driver.stream_query(self.raw) })
@@ -225,8 +230,7 @@ impl Event {
     /// the event without a wait. A new record of an event, on any stream, must follow the work that the
     /// previous record marked.
     pub(crate) fn is_on(&self, stream: &Stream) -> bool {
-        let id = stream.id();
-        id != UNKNOWN && self.on.load(Ordering::Relaxed) == id
+        stream.known_id() == Some(self.on.load(Ordering::Relaxed))
     }
 
     pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {

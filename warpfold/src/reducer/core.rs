@@ -184,6 +184,35 @@ impl Core {
         unsafe { task.enqueue(&self.kernels, &context) }
     }
 
+    /// Returns slots that only work of `stream` uses, or `None` if there are none left.
+    pub(super) fn slots_of(&self, stream: &Stream) -> Result<Option<u64>> {
+        self.pool.slots_of(stream)
+    }
+
+    /// Leaks the slots of a stream after a failed launch, which may still use them.
+    pub(super) fn lose_slots_of(&self, stream: &Stream) {
+        self.pool.lose_slots_of(stream);
+    }
+
+    /// Enqueues a task whose kernels are loaded on a stream, and keeps nothing.
+    ///
+    /// # Safety
+    /// The slots must be zero when the task begins, and only work of the stream, or of the graph into
+    /// which it is captured, may use them. The stream must be of this device. The elements, the output
+    /// and the task's kernels must live until the task has finished; the output must have room for the
+    /// results.
+    pub(super) unsafe fn launch_on(
+        &self,
+        stream: &Stream,
+        task: &dyn Task,
+        slots: u64,
+        output: &Memory,
+    ) -> Result<()> {
+        let context = LaunchContext::new(slots, output.address(), stream.raw());
+        // SAFETY: the conditions are those of this function.
+        unsafe { task.enqueue(&self.kernels, &context) }
+    }
+
     /// Leases a workspace for tasks that must be waited for. A caller that leases from several reducers
     /// does so in the order of [`place`](Self::place), which rules out a deadlock.
     pub(super) fn begin(&self) -> Result<Submission<'_>> {
@@ -466,6 +495,27 @@ mod tests {
         let log = warpfold_sim_driver::record_calls();
         reducer.core().reclaim_finished();
         assert_eq!((log.count("cuEventQuery"), in_flight()), (2, 0));
+    }
+
+    #[test]
+    fn a_launch_that_keeps_nothing_is_one_call_for_work() {
+        let device = Device::open(Selection::Sim).unwrap();
+        let (reducer, values) = (Reducer::new(&device).unwrap(), device.upload(&[1_u8, 2]).unwrap());
+        let (stream, mut sum) = (device.stream().unwrap(), device.output().unwrap());
+        let mut launch = || {
+            let on = reducer.on(&stream);
+            // SAFETY: all of these live until the stream has been waited for.
+            unsafe { on.launch_into(crate::op::Sum, &values, &mut sum, None) }.unwrap();
+        };
+        // Allocates the stream's slots.
+        launch();
+        let log = warpfold_sim_driver::record_calls();
+        launch();
+        let made = ["cuLaunchKernelEx", "cuEventRecord", "cuEventQuery"].map(|call| log.count(call));
+        assert_eq!(made, [1, 0, 0]);
+        stream.synchronize().unwrap();
+        assert_eq!(sum.read().unwrap(), 3);
+        assert!(reducer.core().detached.lock().unwrap().is_empty());
     }
 
     /// A sum is observed in host memory without a wait: the poll's query makes the simulator run the

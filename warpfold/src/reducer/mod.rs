@@ -263,7 +263,7 @@ impl Reducer {
         OnStream { reducer: self, stream }
     }
 
-    /// Returns the size of the device memory that [`OnStream::capture_into`] needs.
+    /// Returns the size of the device memory that [`OnStream::launch_into`] needs.
     pub fn workspace_bytes(&self) -> u64 {
         pool::slot_bytes(self.device())
     }

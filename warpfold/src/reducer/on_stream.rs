@@ -1,6 +1,6 @@
 //! Reductions on a stream, for which the host does not wait.
 
-use super::{Pending, Reducer, kernels::LaunchContext, plan::OutputMemory as _, pool::slot_bytes};
+use super::{Pending, Reducer, plan::OutputMemory as _, pool::slot_bytes};
 use crate::{
     Device, Result, Stream,
     input::{Enqueue, Recordable},
@@ -73,33 +73,51 @@ impl<'a> OnStream<'a> {
         self.leave(&input.plan(op, self.device()?)?, output)
     }
 
-    /// Adds [`reduce_into`](Self::reduce_into) to the graph into which other code is capturing the
-    /// stream. Kernels are loaded meanwhile if necessary. The input must have been written, or be
-    /// written by earlier work of the graph.
+    /// Enqueues [`reduce_into`](Self::reduce_into) for a caller that itself keeps all memory until the
+    /// device has finished with it, as allocators do that free memory in the order of a stream. That
+    /// saves an event per call. It also works while other code captures the stream into a graph; kernels
+    /// are loaded meanwhile if necessary.
     ///
-    /// `workspace` is the address of [`Reducer::workspace_bytes`] bytes of device memory, a multiple
-    /// of 256. The graph clears them before the reduction.
+    /// `workspace` must be given if the stream is being captured, and only then: the address of
+    /// [`Reducer::workspace_bytes`] bytes of device memory, a multiple of 256. The graph clears them
+    /// before the reduction.
     ///
     /// # Errors
     /// Those of [`reduce_into`](Self::reduce_into).
     ///
     /// # Safety
-    /// - The stream is being captured, and no other thread captures work into the same graph.
-    /// - Until the last launch of the graph has finished, the input with its offsets, the operation, the
-    ///   output, the workspace and the reducer must live. During a launch nothing writes the elements
-    ///   but earlier work of the graph, and nothing uses the output and the workspace but work of the
-    ///   graph that is ordered before or after the reduction.
-    pub unsafe fn capture_into<O, I: Enqueue<O> + Recordable>(
+    /// - Until the launch has finished, or the last launch of the graph, the input with its offsets, the
+    ///   operation, the output, the workspace, the stream and the reducer must live.
+    /// - Meanwhile nothing writes the elements, and nothing uses the output and the workspace, except
+    ///   work that the stream or the graph orders before or after the reduction. [`Output`] and
+    ///   [`Outputs`] do not wait for the launch.
+    /// - While the stream is being captured, no other thread captures work into the same graph. The input
+    ///   was written before, or is written by earlier work of the graph.
+    ///
+    /// [`Output`]: crate::Output
+    /// [`Outputs`]: crate::Outputs
+    pub unsafe fn launch_into<O, I: Enqueue<O> + Recordable>(
         self,
         op: O,
         input: I,
         output: &mut I::Left,
-        workspace: u64,
+        workspace: Option<u64>,
     ) -> Result<()> {
         let (device, core) = (self.device()?, self.reducer.core());
         let plan = input.plan(op, device)?;
         plan.require_room(output.results())?;
         device.require("outputs", output.memory().device())?;
+        let Some(workspace) = workspace else {
+            let slots = if plan.task.is_empty() { None } else { core.slots_of(self.stream)? };
+            let Some(slots) = slots else { return self.leave(&plan, output) };
+            output.precede(self.stream)?;
+            plan.precede(self.stream)?;
+            plan.task.prepare(core.kernels())?;
+            // SAFETY: only work of this stream uses the slots, and each launch leaves them zero. The
+            // stream is of this device, and the caller keeps elements, output and kernels.
+            let launched = unsafe { core.launch_on(self.stream, &*plan.task, slots, output.memory()) };
+            return launched.inspect_err(|_| core.lose_slots_of(self.stream));
+        };
         device.relax_capture(|| {
             plan.wait_ready()?;
             output.wait_ready()?;
@@ -117,11 +135,9 @@ impl<'a> OnStream<'a> {
         let slots = unsafe { Memory::foreign(device, workspace, slot_bytes(device), Box::new(())) };
         // SAFETY: the caller keeps the workspace, and orders its other uses.
         unsafe { slots.clear_on(self.stream) }?;
-        let output = output.memory().address();
-        let context = LaunchContext::new(slots.address(), output, self.stream.raw());
         // SAFETY: the slots are zero when the launch begins. The stream is of this device, and the
         // caller keeps elements, output and kernels.
-        unsafe { plan.task.enqueue(core.kernels(), &context) }
+        unsafe { core.launch_on(self.stream, &*plan.task, slots.address(), output.memory()) }
     }
 
     /// Returns the device, after a check that the stream belongs to it.

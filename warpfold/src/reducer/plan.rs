@@ -187,7 +187,7 @@ impl<'p, R> Plan<'p, R> {
         self.buffers.iter().flatten().try_for_each(|elements| elements.written.wait_ready())
     }
 
-    fn precede(&self, stream: &Stream) -> Result<()> {
+    pub(super) fn precede(&self, stream: &Stream) -> Result<()> {
         self.buffers.iter().flatten().try_for_each(|elements| elements.written.precede(stream))
     }
 

@@ -144,7 +144,12 @@ struct State {
     /// The number of workspaces, including leased ones.
     made: usize,
     cells: Vec<Cell>,
+    /// Slots that only work of one stream uses, in the order of the stream, and the stream's id.
+    of_streams: Vec<(u64, Memory)>,
 }
+
+/// The maximum number of streams that have slots of their own.
+const MOST_STREAMS: usize = 16;
 
 impl Pool {
     pub(super) fn new(device: &Device, bound: usize) -> Self {
@@ -198,6 +203,33 @@ impl Pool {
     fn lose(&self) {
         self.state().made -= 1;
         self.returned.notify_one();
+    }
+
+    /// Returns slots that only work of `stream` uses: at its first use new ones, which stay with the
+    /// stream. Returns `None` if [`MOST_STREAMS`] others have some, or if the stream has no id.
+    pub(super) fn slots_of(&self, stream: &Stream) -> Result<Option<u64>> {
+        self.device.require_process()?;
+        let Some(id) = stream.known_id() else { return Ok(None) };
+        let mut state = self.state();
+        if let Some((_, slots)) = state.of_streams.iter().find(|(of, _)| *of == id) {
+            return Ok(Some(slots.address()));
+        }
+        if state.of_streams.len() == MOST_STREAMS {
+            return Ok(None);
+        }
+        let slots = slots(&self.device)?;
+        let address = slots.address();
+        state.of_streams.push((id, slots));
+        Ok(Some(address))
+    }
+
+    /// Leaks the slots of a stream.
+    pub(super) fn lose_slots_of(&self, stream: &Stream) {
+        let id = stream.known_id();
+        let mut state = self.state();
+        if let Some(at) = state.of_streams.iter().position(|(of, _)| Some(*of) == id) {
+            mem::forget(state.of_streams.swap_remove(at));
+        }
     }
 
     pub(super) fn cell(&self) -> Result<Cell> {

@@ -410,9 +410,9 @@ fn captured_reductions_follow_the_elements() {
         driver.ctx_push_current(context).unwrap();
         driver.stream_begin_capture(raw, mode).unwrap();
         let (on, workspace) = (reducer.on(&stream), workspace.as_device_ptr());
-        on.capture_into(op::Sum, &elements, &mut sum, workspace).unwrap();
-        on.capture_into(op::ArgMax, elements.rows(n / rows).unwrap(), &mut largest, workspace).unwrap();
-        let refused = on.capture_into(op::Max, elements.rows(n).unwrap(), &mut short, workspace);
+        on.launch_into(op::Sum, &elements, &mut sum, Some(workspace)).unwrap();
+        on.launch_into(op::ArgMax, elements.rows(n / rows).unwrap(), &mut largest, Some(workspace)).unwrap();
+        let refused = on.launch_into(op::Max, elements.rows(n).unwrap(), &mut short, Some(workspace));
         says(&refused.unwrap_err(), &["room for 2 results", "make outputs for 1"]);
         let graph = driver.stream_end_capture(raw).unwrap();
         let executable = driver.graph_instantiate(graph).unwrap();
@@ -431,6 +431,28 @@ fn captured_reductions_follow_the_elements() {
         driver.graph_exec_destroy(executable).unwrap();
         driver.graph_destroy(graph).unwrap();
         driver.ctx_pop_current().unwrap();
+    }
+}
+
+/// More streams than can have a workspace of their own.
+#[test]
+fn launches_that_keep_nothing_are_right_on_many_streams() {
+    const STREAMS: usize = 20;
+    let _checked = no_findings();
+    let (device, reducer, n) = (device(), narrow(2), 300_000);
+    let inputs: Vec<_> = (0..STREAMS).map(|seed| small::<i32>(n, seed as u64)).collect();
+    let buffers: Vec<_> = inputs.iter().map(|values| device.upload(values).unwrap()).collect();
+    let streams: Vec<_> = (0..STREAMS).map(|_| device.stream().unwrap()).collect();
+    let mut sums: Vec<_> = (0..STREAMS).map(|_| device.output().unwrap()).collect();
+    for _ in 0..2 {
+        for ((stream, buffer), sum) in streams.iter().zip(&buffers).zip(&mut sums) {
+            // SAFETY: everything lives until the streams have been waited for, and nothing else writes.
+            unsafe { reducer.on(stream).launch_into(op::Sum, buffer, sum, None) }.unwrap();
+        }
+    }
+    streams.iter().for_each(|stream| stream.synchronize().unwrap());
+    for (sum, values) in sums.iter().zip(&inputs) {
+        assert_eq!(sum.read().unwrap(), i32::total(values, false));
     }
 }
 
