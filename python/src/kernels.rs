@@ -148,6 +148,8 @@ struct Launch<'a> {
     place: Option<Place>,
     /// The address of the workspace if the stream is being captured.
     workspace: Option<u64>,
+    /// Whether the launch must keep the elements and the results until it has finished.
+    keeps: bool,
 }
 
 impl Launch<'_> {
@@ -182,15 +184,18 @@ impl Along<'_> {
         let along = buffer.view_strided(0, lens, strides)?.along(reduced)?;
         let mut outputs = launch.outputs(along.count())?;
         let on = launch.open.reducer.on(launch.stream());
-        match launch.workspace {
-            None => on.reduce_into(op, along, &mut outputs)?,
-            // SAFETY:
-            // - The stream is being captured. As for every operator of PyTorch, the caller captures it
-            //   by one thread at a time, by `torch.cuda.graph`, and keeps the elements.
-            // - So the workspace and the results are in the graph's own memory pool, which PyTorch keeps
-            //   until the graph is destroyed, and whose reuse it orders. The device is never closed.
-            Some(workspace) => unsafe { on.capture_into(op, along, &mut outputs, workspace) }?,
+        if launch.keeps && launch.workspace.is_none() {
+            on.reduce_into(op, along, &mut outputs)?;
+            return Ok(outputs.into_bytes());
         }
+        // SAFETY:
+        // - The elements and the results are PyTorch's, which frees their memory for later work of the
+        //   stream only; where they are of another stream, the caller orders that, as for every operator
+        //   of PyTorch. The device is never closed.
+        // - If the stream is being captured, the caller does so by one thread at a time, by
+        //   `torch.cuda.graph`, and keeps the elements. The workspace and the results are in the graph's
+        //   own memory pool, which PyTorch keeps until the graph is destroyed, and whose reuse it orders.
+        unsafe { on.launch_into(op, along, &mut outputs, launch.workspace) }?;
         Ok(outputs.into_bytes())
     }
 }
@@ -220,20 +225,19 @@ impl Prepared {
     /// Enqueues the reduction of the elements at an address on the stream of a handle, with the results
     /// at `output`. Returns whether the library's kernels can read these axes in place.
     ///
-    /// Keeps the elements' owner until the reduction has finished, unless the stream is being captured:
-    /// then the graph does not keep it, and `allocate`, given a number of bytes, returns the workspace.
+    /// If the stream is being captured, `allocate`, given a number of bytes, returns the workspace.
     ///
     /// # Safety
     /// - The contract of [`stream`] holds for `handle`.
-    /// - The elements are at the address, a multiple of their size, on the device, until the owner is
-    ///   dropped.
-    /// - `output`, a multiple of 8, has room for the values of every result, on the device. After that
-    ///   memory is freed, only later work of the stream uses it. The same holds for the workspace.
+    /// - The elements are at `address`, a multiple of their size, on the device.
+    /// - `output`, a multiple of 8, has room for the values of every result, on the device.
+    /// - After the memory of the elements, the results or the workspace is freed, only later work of the
+    ///   stream uses it.
     pub(crate) unsafe fn enqueue(
         &self,
         py: Python<'_>,
         handle: usize,
-        (address, owner): (u64, Py<PyAny>),
+        address: u64,
         output: u64,
         allocate: impl FnOnce(u64) -> PyResult<Workspace>,
     ) -> PyResult<bool> {
@@ -244,10 +248,10 @@ impl Prepared {
         let captured = workspace(open, &stream, allocate)?;
         let workspace = captured.as_ref().map(|(address, _)| *address);
         let reduced = py.detach(|| {
-            // SAFETY: by this function's contract, the elements stay valid until the owner is dropped.
-            let bytes = unsafe { Buffer::from_raw_parts(&open.device, address, *bytes, owner) }?;
-            let place = Some((output, None));
-            let launch = Launch { open, stream: Some(&stream), bytes: &bytes, place, workspace };
+            // SAFETY: by this function's contract, the elements stay valid until the launch has finished.
+            let bytes = unsafe { Buffer::from_raw_parts(&open.device, address, *bytes, ()) }?;
+            let (stream, place) = (Some(&stream), Some((output, None)));
+            let launch = Launch { open, stream, bytes: &bytes, place, workspace, keeps: false };
             by_size!(*op, *elements, |T, R| {
                 let op = DynamicOp::<R>::new(*op, *elements);
                 Along { launch, axes }.reduce::<T, R>(op)
@@ -414,7 +418,7 @@ fn run(
     let (op, elements) = (function.kernel(ddof).op(*dtype, everywhere)?, element_type(*dtype));
     let (written, _) = function.types(*dtype, false, everywhere)?;
     let reduced = py.detach(|| {
-        let launch = Launch { open, stream: stream.as_ref(), bytes, place, workspace };
+        let launch = Launch { open, stream: stream.as_ref(), bytes, place, workspace, keeps: true };
         by_size!(op, elements, |T, R| {
             let op = DynamicOp::<R>::new(op, elements);
             match pieces {

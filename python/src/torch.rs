@@ -508,15 +508,14 @@ pub(crate) fn reduce_tensor(
     }
     let (output, results) = torch.allocate(py, &entry.room, key.device)?;
     let handle = torch.current_stream(py, key.device)?;
-    let elements = (address, values.clone().unbind());
     // SAFETY:
-    // - The tensor has memory, so that by its description its elements are there, on this device, as
-    //   long as it lives.
+    // - The tensor has memory, so that by its description its elements are there, on this device.
     // - The results are new, so that nothing else uses them, and `output` is the first one's address.
-    //   PyTorch reuses their memory, and the workspace's, for later work of the current stream only.
+    // - PyTorch reuses freed memory, which was allocated for the current stream, for later work of that
+    //   stream only. The caller keeps tensors of other streams, as for every operator of PyTorch.
     let is_enqueued = unsafe {
         let workspace = |bytes| torch.allocate_bytes(py, bytes, key.device);
-        entry.launch.enqueue(py, handle, elements, output, workspace)?
+        entry.launch.enqueue(py, handle, address, output, workspace)?
     };
     if !is_enqueued {
         return Ok(None);
