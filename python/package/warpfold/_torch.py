@@ -10,9 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from . import _homes, _native, _reduce
-
-_ROWS = {row.name: row for row in _native.functions()}
+from . import _ROWS, _homes, _native, _reduce
 
 
 def _is_dispatched(values):
