@@ -82,7 +82,7 @@ impl Function {
             of_none,
             ddof: false,
             pair: op.written() == Written::Ends,
-            initial: matches!(name, "sum" | "prod" | "min" | "max"),
+            initial: matches!(op.kind, OpKind::Sum | OpKind::Product | OpKind::Min | OpKind::Max),
         })
     }
 }

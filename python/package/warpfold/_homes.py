@@ -225,8 +225,14 @@ class Host:
     def maximum(self, a, b):
         return numpy.maximum(a, b)
 
+    def fmax(self, a, b):
+        return numpy.fmax(a, b)
+
     def minimum(self, a, b):
         return numpy.minimum(a, b)
+
+    def fmin(self, a, b):
+        return numpy.fmin(a, b)
 
     def where(self, condition, a, b):
         return numpy.where(condition, a, b)
@@ -353,8 +359,14 @@ class Torch(Host):
     def maximum(self, a, b):
         return self.torch.maximum(a, b)
 
+    def fmax(self, a, b):
+        return self.torch.fmax(a, b)
+
     def minimum(self, a, b):
         return self.torch.minimum(a, b)
+
+    def fmin(self, a, b):
+        return self.torch.fmin(a, b)
 
     def where(self, condition, a, b):
         return self.torch.where(condition, a, b)
@@ -442,8 +454,14 @@ class CuPy(Host):
     def maximum(self, a, b):
         return self.cupy.maximum(a, b)
 
+    def fmax(self, a, b):
+        return self.cupy.fmax(a, b)
+
     def minimum(self, a, b):
         return self.cupy.minimum(a, b)
+
+    def fmin(self, a, b):
+        return self.cupy.fmin(a, b)
 
     def where(self, condition, a, b):
         return self.cupy.where(condition, a, b)

@@ -106,6 +106,10 @@ _WITH_INITIAL = {
     "prod": lambda home, value, initial: value * initial,
     "min": lambda home, value, initial: home.minimum(value, initial),
     "max": lambda home, value, initial: home.maximum(value, initial),
+    "nansum": lambda home, value, initial: value + initial,
+    "nanprod": lambda home, value, initial: value * initial,
+    "nanmin": lambda home, value, initial: home.fmin(value, initial),
+    "nanmax": lambda home, value, initial: home.fmax(value, initial),
 }
 
 

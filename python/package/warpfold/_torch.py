@@ -229,7 +229,16 @@ _GRADIENTS = {
     "third_central_moment": _Reduction.of_third_moment,
 }
 
-_WITH_INITIAL = {"sum": torch.add, "prod": torch.mul, "min": torch.minimum, "max": torch.maximum}
+_WITH_INITIAL = {
+    "sum": torch.add,
+    "prod": torch.mul,
+    "min": torch.minimum,
+    "max": torch.maximum,
+    "nansum": torch.add,
+    "nanprod": torch.mul,
+    "nanmin": torch.fmin,
+    "nanmax": torch.fmax,
+}
 
 
 def reduce(name, is_pair, values, axis, keepdims, determinism, stream, device, ddof, initial):
@@ -246,7 +255,7 @@ def reduce(name, is_pair, values, axis, keepdims, determinism, stream, device, d
         ddof = _reduce.ddof_of(ddof)
         _reduce.require_keepdims(keepdims)
     axes = _reduce.axes_of(axis, values.shape)
-    if initial is not None and name in ("min", "max") and 0 in [values.shape[axis] for axis in axes]:
+    if initial is not None and name in ("min", "max", "nanmin", "nanmax") and 0 in [values.shape[axis] for axis in axes]:
         return values.new_full(_reduce.kept(values.shape, axes, keepdims), initial)
     result = _call(values, name, axes, bool(keepdims), float(ddof), determinism)
     if initial is not None:
