@@ -77,7 +77,7 @@ impl Function {
         Some(Self {
             name,
             summary,
-            kernel: Kernel { name, kind: op.kind, nan: op.nan, form },
+            kernel: Kernel { name, kind: op.kind, nan: op.nan, wide: false, form },
             result,
             of_none,
             ddof: false,
@@ -116,13 +116,14 @@ impl Function {
             sum => sum,
         };
         let result = match self.result {
+            "double" => DataType::of::<f64>(),
             "sum" => sum,
             "same" => elements,
             "index" => DataType::of::<i64>(),
             "bool" => DataType::BOOL,
             _ => float,
         };
-        Ok((if op.written() == Written::Sum { sum } else { result }, result))
+        Ok((if op.written() == Written::Sum && !op.wide { sum } else { result }, result))
     }
 
     /// Returns the type of the results, if the kernel writes it.
@@ -133,6 +134,26 @@ impl Function {
 
     pub(crate) fn is_pair(&self) -> bool {
         self.pair
+    }
+}
+
+#[pymethods]
+impl Function {
+    /// Returns the function whose result is float64 for floats of up to 32 bits; `None` if no kernel
+    /// writes it.
+    #[getter]
+    fn wide(&self) -> Option<Self> {
+        let Kernel { kind, nan, form, .. } = self.kernel;
+        let kernel = match kind {
+            _ if self.result == "double" => return None,
+            OpKind::Sum if nan == Nan::Propagate => Kernel { wide: true, ..self.kernel },
+            // An L1 norm of these floats is a sum in float32.
+            _ if form == Form::FLOAT && kind != OpKind::L1Norm => {
+                Kernel { form: Form::OUTPUT, ..self.kernel }
+            }
+            _ => return None,
+        };
+        Some(Self { kernel, result: "double", ..self.clone() })
     }
 }
 
@@ -161,6 +182,7 @@ macro_rules! functions {
                     name: stringify!($name),
                     kind: OpKind::$kind,
                     nan: Nan::$nan,
+                    wide: false,
                     form: Form::$form,
                 },
                 result: stringify!($result),

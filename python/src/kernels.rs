@@ -24,6 +24,8 @@ pub(crate) struct Kernel {
     pub(crate) name: &'static str,
     pub(crate) kind: OpKind,
     pub(crate) nan: Nan,
+    /// True for a sum of floats of up to 32 bits in `f64`.
+    pub(crate) wide: bool,
     pub(crate) form: Form,
 }
 
@@ -36,7 +38,7 @@ fn element_type(dtype: DataType) -> Dtype {
 impl Kernel {
     pub(crate) fn op(self, dtype: DataType, everywhere: bool) -> PyResult<Op> {
         let elements = element_type(dtype);
-        let op = self.kind.plain().for_elements(elements);
+        let op = Op { wide: self.wide, ..self.kind.plain() }.for_elements(elements);
         let op = if self.nan == Nan::Skip { op.skipping_nan(elements) } else { op };
         // Norms that are computed as sums have the form of a sum.
         let op = if op.written() == Written::Sum { op } else { Op { form: self.form, ..op } };
