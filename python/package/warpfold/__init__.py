@@ -9,11 +9,12 @@ waiting; any other array in GPU memory, by DLPack or the CUDA array interface; o
 `numpy.asanyarray` accepts, which is copied to a device first. Results are arrays of the same library as the input.
 """
 
+import collections
 import inspect
 import math
 import sys
 
-from . import _native, _reduce
+from . import _native, _options, _reduce
 from ._homes import asarray
 from ._native import Array, Device, Error, __version__, devices
 
@@ -47,15 +48,29 @@ offsets
 {ddof}
 `determinism`, `stream` and `device` are as in `{name}`."""
 
-_DDOF = """
+#: The documentation of parameters that only some functions have.
+_OPTIONS = {
+    "ddof": """
 ddof
     Delta degrees of freedom: the sum of the squared distances is divided by n - ddof, where n is the number of
-    elements that are not skipped. The default is 0, as in NumPy; PyTorch's is 1."""
-
-_INITIAL = """
+    elements that are not skipped. The default is 0, as in NumPy; PyTorch's is 1.""",
+    "dtype": """
+dtype
+    The type in which the elements are reduced, and of the results, as a name or as a type of NumPy or PyTorch: {kind}.
+    Only PyTorch's tensors take bfloat16. Elements of another type are converted first, in a copy.""",
+    "initial": """
 initial
     A value that is combined with each result, of the results' type; the result of no elements. If it and a result are
-    zeros of different signs, the array's library determines which of them `min` and `max` return."""
+    zeros of different signs, the array's library determines which of them `min` and `max` return.""",
+    "where": """
+where
+    A mask of booleans that broadcasts to the array's shape: only elements where it is true are reduced. Functions whose
+    result of no elements is an error need `initial` with it.""",
+    "out": """
+out
+    An array of the results' library and shape, into which they are written, and which is returned; two of them in a tuple
+    for two results. A tensor must have the results' type, and NumPy's and CuPy's arrays one of the same kind.""",
+}
 
 _WITHIN = """
 values
@@ -89,12 +104,8 @@ def _parameter(name, default=inspect.Parameter.empty, kind=inspect.Parameter.POS
     return inspect.Parameter(name, kind, default=default)
 
 
-def _signature(function, leading, trailing=(), initial=False):
+def _signature(leading, defaults):
     keyword = inspect.Parameter.KEYWORD_ONLY
-    defaults = {"ddof": 0} if function.ddof else {}
-    defaults |= {"initial": None} if initial else {}
-    defaults |= {"determinism": "run-to-run", "stream": None, "device": None}
-    defaults |= dict.fromkeys(trailing)
     return inspect.Signature(leading + [_parameter(name, default, keyword) for name, default in defaults.items()])
 
 
@@ -124,54 +135,69 @@ def _require(function, name, has):
         raise TypeError(f"{name} for {function}, which has no such parameter; leave it out")
 
 
-def _function(row):
-    """Returns the function of a row."""
-    # Dynamo traces `reduction`, and cannot read attributes of the row.
-    name, is_pair, has_ddof, has_initial = row.name, row.pair, row.ddof, row.initial
+#: The attributes of a row. Dynamo traces the functions, and cannot read attributes of a row itself.
+_Attributes = collections.namedtuple("_Attributes", ["name", "result", "of_none", "ddof", "pair", "initial"])
 
-    def reduction(
-        values,
-        axis=None,
-        keepdims=False,
-        *,
-        ddof=_ABSENT,
-        initial=_ABSENT,
-        determinism="run-to-run",
-        stream=None,
-        device=None,
-        dim=None,
-        keepdim=None,
-    ):
+
+def _defaults(row):
+    """Returns the default of each parameter that the function of a row takes by keyword."""
+    defaults = {"ddof": 0} if row.ddof else {}
+    defaults |= {"dtype": None} if row.result in ("sum", "float") else {}
+    defaults |= {"initial": None} if row.initial else {}
+    defaults |= {"where": True} if row.initial or row.of_none is not None else {}
+    return defaults | {"out": None, "determinism": "run-to-run", "stream": None, "device": None, "dim": None, "keepdim": None}
+
+
+def _given(name, options, defaults):
+    """Returns the parameters whose values are not the defaults; raises an error for those that a function lacks."""
+    for option in options:
+        _require(name, option, option in defaults)
+    return {option: value for option, value in options.items() if value is not defaults[option]}
+
+
+def _reduction(row, defaults):
+    """Returns the function of a row, without a name."""
+    function = _Attributes(*(getattr(row, name) for name in _Attributes._fields))
+    wide = None if row.wide is None else _reduction(row.wide, defaults)
+
+    def reduction(values, axis=None, keepdims=False, *, ddof=_ABSENT, dim=None, keepdim=None, **options):
         if dim is not None or keepdim is not None:
             axis, keepdims = _reduce.from_torch(axis, keepdims, dim, keepdim)
         if ddof is _ABSENT:
             ddof = 0
         else:
-            _require(name, "ddof", has_ddof)
-        if initial is _ABSENT:
-            initial = None
-        else:
-            _require(name, "initial", has_initial)
+            _require(function.name, "ddof", function.ddof)
+        if options:
+            options = _given(function.name, options, defaults)
         torch = sys.modules.get("torch")
         is_tensor = torch is not None and isinstance(values, torch.Tensor)
-        is_observed = is_tensor and torch.compiler.is_dynamo_compiling()
-        if not is_observed and determinism == "run-to-run" and stream is None and device is None and initial is None:
+        is_compiled = is_tensor and torch.compiler.is_dynamo_compiling()
+        if not is_compiled and not options:
             result = _native.reduce_tensor(row, values, axis, keepdims, ddof)
             if result is not None:
                 return result
-        if is_tensor and (operator := _operator_of(torch)) is not None:
-            if is_observed or operator.is_observed(values):
-                return operator.reduce(
-                    name, is_pair, values, axis, keepdims, determinism, stream, device, ddof, initial
-                )
-        return _reduce.reduce(row, values, axis, keepdims, determinism, stream, device, ddof, initial)
+        operator = _operator_of(torch) if is_tensor else None
+        is_observed = operator is not None and (is_compiled or operator.is_observed(values))
+        if options and not _options.NAMES.isdisjoint(options):
+            if function.ddof:
+                options["ddof"] = ddof
+            return _options.reduce(function, row, reduction, wide, is_observed, values, axis, keepdims, **options)
+        if is_observed:
+            return operator.reduce(function.name, function.pair, values, axis, keepdims, ddof, **options)
+        return _reduce.reduce(row, values, axis, keepdims, ddof=ddof, **options)
 
+    return reduction
+
+
+def _function(row):
+    """Returns the function of a row."""
+    defaults = _defaults(row)
     leading = [_parameter("values"), _parameter("axis", None), _parameter("keepdims", False)]
     about = f"{row.summary} {_RESULTS[row.result]} {_of_none(row)}"
-    more = (_DDOF if row.ddof else "") + (_INITIAL if row.initial else "")
+    more = "".join(text for name, text in _OPTIONS.items() if name in defaults)
+    more = more.format(kind="a float" if row.result == "float" else "one of those above")
     parameters = _PARAMETERS.format(types=", ".join(_native.types()), more=more)
-    signature = _signature(row, leading, ("dim", "keepdim"), row.initial)
-    return _named(reduction, row.name, signature, f"{about}\n{parameters}\n")
+    return _named(_reduction(row, defaults), row.name, _signature(leading, defaults), f"{about}\n{parameters}\n")
 
 
 def _segments_function(row):
@@ -188,9 +214,11 @@ def _segments_function(row):
     if row.of_none is None:
         none = "For no elements it is the identity of the operation, and -1 if it is an index."
     about = f"`{row.name}` of every segment of an array. {none}"
-    parameters = _SEGMENTS.format(name=row.name, ddof=_DDOF if row.ddof else "")
-    leading = [_parameter("values"), _parameter("offsets")]
-    return _named(reduction, f"segment_{row.name}", _signature(row, leading), f"{about}\n{parameters}\n")
+    parameters = _SEGMENTS.format(name=row.name, ddof=_OPTIONS["ddof"] if row.ddof else "")
+    defaults = {"ddof": 0} if row.ddof else {}
+    defaults |= {"determinism": "run-to-run", "stream": None, "device": None}
+    signature = _signature([_parameter("values"), _parameter("offsets")], defaults)
+    return _named(reduction, f"segment_{row.name}", signature, f"{about}\n{parameters}\n")
 
 
 def segment(op, values, offsets, **options):

@@ -17,7 +17,7 @@ from . import _native
 # extension device).
 _ON_DEVICE = (2, 13, 12)
 
-_TYPES = frozenset(_native.types())
+TYPES = _native.types()
 
 
 def _handle(stream):
@@ -79,7 +79,12 @@ def _lent(values, device, stream):
     return _native.borrow_cuda_array(own, values, interface, stream)
 
 
-def _is_on_device(values):
+def is_on_device(values):
+    """Returns whether an array is in device memory, which may be the simulator's."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(values, torch.Tensor):
+        # Dynamo, which traces this if the caller's code has been broken before, cannot trace DLPack's method.
+        return values.is_cuda
     if isinstance(values, _native.Array):
         return True
     if hasattr(values, "__dlpack_device__"):
@@ -132,11 +137,11 @@ def _on_host(values, what):
     if dtype.name == "bfloat16":
         dtype, name = numpy.dtype("uint16"), "bfloat16"
         values = values.view(dtype)
-    elif dtype.name in _TYPES:
+    elif dtype.name in TYPES:
         name = None
     else:
         advice = _ADVICE.get(dtype.kind, "convert them first, as by `astype('float64')`")
-        raise TypeError(f"{what} of dtype {dtype}; there are {', '.join(_native.types())}; {advice}")
+        raise TypeError(f"{what} of dtype {dtype}; there are {', '.join(TYPES)}; {advice}")
     refuse_masked(given, what)
     refuse_masked(values, what)
     # An array that is not contiguous is copied twice, because the upload takes one contiguous range.
@@ -153,11 +158,15 @@ def _numpys(dtype):
     return "float32" if dtype == "bfloat16" else dtype
 
 
+def _floats_of(bits):
+    """Returns bfloat16 elements, given as uint16, as float32."""
+    return (bits.astype(numpy.uint32) << 16).view(numpy.float32)
+
+
 def to_numpy(array):
     """Copies an `Array` to the host, after the work that writes its elements."""
     if array.dtype == "bfloat16":
-        bits = numpy.frombuffer(array._bytes(), numpy.uint16).astype(numpy.uint32)
-        return (bits << 16).view(numpy.float32).reshape(array.shape)
+        return _floats_of(numpy.frombuffer(array._bytes(), numpy.uint16)).reshape(array.shape)
     return numpy.frombuffer(array._bytes(), array.dtype).reshape(array.shape)
 
 
@@ -190,7 +199,7 @@ class Host:
 
     def offsets(self, offsets):
         """Returns the offsets of segments as an `Array` on the array's device."""
-        if not _is_on_device(offsets):
+        if not is_on_device(offsets):
             return _uploaded(offsets, self.array.device, "offsets")
         if self.stream is None:
             raise ValueError("offsets on a device for values on the host; give both in one place")
@@ -275,7 +284,7 @@ def _plain(torch, values, device):
     dtype = str(values.dtype).rpartition(".")[2]
     if (
         type(values) is not torch.Tensor
-        or dtype not in _TYPES
+        or dtype not in TYPES
         or values.layout is not torch.strided
         or values.requires_grad
         or values.numel() == 0
@@ -479,13 +488,21 @@ def of(values):
         return Torch if values.is_cuda else TorchHost
     if cupy is not None and isinstance(values, cupy.ndarray):
         return CuPy
-    return Memory if _is_on_device(values) else Host
+    return Memory if is_on_device(values) else Host
+
+
+def loaded(values, device):
+    """Returns an array of no other library as an `Array` if it is on a device, else as a NumPy array."""
+    if is_on_device(values):
+        return _lent(values, device, 0)
+    array, name = _on_host(values, "values")
+    return array if name is None else _floats_of(array)
 
 
 def asarray(values, device=None):
     """Returns a `warpfold.Array` over an array, to reduce it more than once or to pass it to other libraries.
 
     An array on a device is borrowed in place, on the default stream; an array on the host is copied to `device`."""
-    if _is_on_device(values):
+    if is_on_device(values):
         return _lent(values, device, 0)
     return _uploaded(values, device)

@@ -66,6 +66,14 @@ def _types_of(function, home, everywhere):
     return _types(function, home.array.dtype, home.unsigned_sums, everywhere)
 
 
+def result_type(function, values, dtype, everywhere):
+    """Returns the type of the results of an array; `None` if there are none for its elements."""
+    try:
+        return _types(function, dtype, _homes.of(values).unsigned_sums, everywhere)[1]
+    except ValueError:
+        return None
+
+
 def initial_of(function, initial, dtype):
     """Returns the initial value as a number that results of a type can hold."""
     kind = "a number" if "float" in dtype else "an integer"
@@ -125,7 +133,9 @@ def _results(function, home, raw, room, written, result, shape, initial=None):
     return tuple(values) if function.pair else values[0]
 
 
-def reduce(function, values, axis, keepdims, determinism, stream, device, ddof=0, initial=None):
+def reduce(
+    function, values, axis, keepdims, determinism="run-to-run", stream=None, device=None, ddof=0, initial=None
+):
     everywhere = _everywhere(determinism)
     ddof = ddof_of(ddof)
     require_keepdims(keepdims)
@@ -162,7 +172,10 @@ def reduce(function, values, axis, keepdims, determinism, stream, device, ddof=0
         return _results(function, home, raw, room, written, result, outer, initial)
 
 
-def reduce_segments(function, values, offsets, determinism, stream, device, ddof=0):
+def reduce_segments(
+    function, values, offsets, determinism="run-to-run", stream=None, device=None, ddof=0, shape=None
+):
+    """Reduces segments. The results have the given shape, or one dimension."""
     everywhere = _everywhere(determinism)
     ddof = ddof_of(ddof)
     home = _homes.of(values)(values, device, stream)
@@ -174,7 +187,7 @@ def reduce_segments(function, values, offsets, determinism, stream, device, ddof
         # Memory of no elements has no address.
         room, place = home.room(written, max(count, 1) * (2 if function.pair else 1))
         raw = _native.reduce_segments((function, ddof), home.array, offsets, everywhere, home.stream, place)
-        return _results(function, home, raw, room, written, result, (count,))
+        return _results(function, home, raw, room, written, result, (count,) if shape is None else shape)
 
 
 def within(kind, function, values, low, high, determinism, stream, device):

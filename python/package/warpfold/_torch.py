@@ -241,7 +241,9 @@ _WITH_INITIAL = {
 }
 
 
-def reduce(name, is_pair, values, axis, keepdims, determinism, stream, device, ddof, initial):
+def reduce(
+    name, is_pair, values, axis, keepdims, ddof, determinism="run-to-run", stream=None, device=None, initial=None
+):
     """Reduces a tensor as `_reduce.reduce` does, by the operator. Dynamo traces this function."""
     is_compiling = torch.compiler.is_dynamo_compiling()
     if stream is not None or device is not None:
