@@ -453,6 +453,88 @@ def test_expanded_tensors_are_reduced():
             assert torch.equal(warpfold.argmax(expanded, axis), warpfold.argmax(expanded.contiguous(), axis))
 
 
+@pytest.mark.parametrize("name", ["sum", "mean", "l2_norm", "hmean", "third_central_moment"])
+def test_float64_results_of_shorter_floats_need_no_copy(name):
+    for dtype in ("float16", "bfloat16", "float32"):
+        for shape, axis in SHAPES:
+            values = tensor(dtype, shape).abs() + 0.5
+            expected = getattr(warpfold, name)(values.double(), axis)
+            got = getattr(warpfold, name)(values, axis, dtype=torch.float64)
+            assert got.dtype == torch.float64 and got.shape == expected.shape
+            torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12)
+    values = torch.ones(1 << 26, device="cuda")
+    warpfold.sum(values, dtype="float64")
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    getattr(warpfold, name)(values, dtype="float64")
+    assert torch.cuda.max_memory_allocated() - before <= 4096
+
+
+def test_dtype_where_and_out_are_enqueued_and_captured():
+    values, side, graph = torch.zeros((300, 1000), device="cuda"), torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    mask, out = torch.arange(1000, device="cuda") % 3 == 0, torch.full((300, 2), -1.0, device="cuda")
+
+    def call():
+        warpfold.sum(values, 1, where=mask, out=out[:, 0])
+        return warpfold.max(values, 1, where=mask, initial=2), warpfold.sum(values, dtype=torch.float64, where=mask)
+
+    # The first call on a stream loads kernels and allocates workspaces.
+    with torch.cuda.stream(side):
+        for value in (1, 3):
+            torch.cuda.synchronize()
+            sleep()
+            values.fill_(value)
+            results = call()
+            waited = side.query()
+    assert not waited, "the calls have waited"
+    side.synchronize()
+    assert out[:, 0].tolist() == [3 * 334] * 300 and (out[:, 1] == -1).all()
+    assert (results[0] == 3).all() and results[1].item() == 3 * 334 * 300
+    with torch.cuda.graph(graph):
+        results = call()
+    for value in (1, 5):
+        values.fill_(value)
+        graph.replay()
+        assert out[:, 0].tolist() == [value * 334] * 300
+        assert (results[0] == max(value, 2)).all() and results[1].item() == value * 334 * 300
+
+
+def test_dtype_and_where_of_interfaces():
+    values = tensor("float32", (64, 1001))
+
+    class Interface:
+        __cuda_array_interface__ = values.__cuda_array_interface__
+
+    for keywords in ({"dtype": "float64"}, {"dtype": "int16"}, {"where": (values > 0).cpu().numpy()}, {"where": values > 0}):
+        for name in ("sum", "mean"):
+            if name == "mean" and keywords.get("dtype") == "int16":
+                continue
+            got, expected = (getattr(warpfold, name)(one, 1, **keywords) for one in (Interface, values))
+            assert isinstance(got, warpfold.Array)
+            torch.testing.assert_close(torch.from_dlpack(got), expected)
+
+
+@needs_cupy
+@pytest.mark.parametrize("name", ["sum", "prod", "mean", "var", "std"])
+def test_dtype_where_and_out_of_cupy_arrays(name):
+    import cupy
+    import numpy
+
+    for dtype in ("float32", "int32"):
+        host = small(dtype, (6, 70)) % 3
+        values, mask = cupy.asarray(host), cupy.asarray(host) != 1
+        for axis in (None, 0, 1):
+            for result in ("float32", "float64"):
+                got = getattr(warpfold, name)(values, axis, dtype=result, where=mask)
+                expected = getattr(numpy, name)(host.astype("float64"), axis, where=host != 1)
+                assert isinstance(got, cupy.ndarray) and got.dtype == result
+                numpy.testing.assert_allclose(got.get(), expected, 1e-5, 1e-5)
+                out = cupy.empty((2, *got.shape))[0]
+                assert getattr(warpfold, name)(values, axis, dtype=result, where=mask, out=out) is out
+                cupy.testing.assert_array_equal(out, got)
+
+
 @needs_cupy
 def test_expanded_and_reversed_cupy_arrays_are_reduced():
     import cupy

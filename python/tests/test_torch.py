@@ -248,3 +248,116 @@ def test_no_gradient_is_recorded_without_need(device, refused):
     refused(ValueError, lambda: warpfold.sum(masked), "masked elements")
     assert warpfold.sum(torch.ones((2, 3), device="meta"), 0).shape == (3,)
     assert warpfold.sum(parameter, determinism="everywhere").requires_grad
+
+
+@on_each_device
+def test_dtype_where_and_out_match_pytorch(device):
+    values = tensor(device, (6, 7)).float()
+    mask = tensor(device, (6, 7)) > 1
+    for dtype in (torch.float64, "float64", torch.bfloat16, torch.float16, torch.int32):
+        kind = getattr(torch, dtype) if isinstance(dtype, str) else dtype
+        for ours, theirs in [
+            (warpfold.sum, lambda values: torch.sum(values, 1, dtype=kind)),
+            (warpfold.prod, lambda values: torch.prod(values, 1, dtype=kind)),
+            (warpfold.mean, lambda values: torch.mean(values, 1, dtype=kind)),
+            (warpfold.nanmean, lambda values: torch.nanmean(values, 1, dtype=kind)),
+            (warpfold.l2_norm, lambda values: torch.linalg.vector_norm(values, dim=1, dtype=kind)),
+            (warpfold.var, lambda values: torch.var(values.to(kind), 1, correction=0)),
+        ]:
+            if ours is warpfold.l2_norm and kind in (torch.float16, torch.bfloat16):
+                continue
+            if kind is torch.int32 and ours not in (warpfold.sum, warpfold.prod):
+                continue
+            got, expected = ours(values, 1, dtype=dtype), theirs(values)
+            assert got.dtype == kind == expected.dtype and got.device == values.device
+            relative = {torch.bfloat16: 4e-2, torch.float16: 4e-3}.get(kind, 1e-12)
+            torch.testing.assert_close(got, expected, rtol=relative, atol=relative)
+    assert warpfold.sum(values, dtype="int64").dtype == torch.int64
+    for given in (values, values.double(), values.to(torch.int32), values.bfloat16()):
+        zero = torch.zeros((), dtype=given.dtype, device=device)
+        for where in (mask, mask[:1], mask[:, :1].cpu().numpy(), False):
+            whole = torch.as_tensor(where, device=device).broadcast_to(given.shape)
+            assert torch.equal(warpfold.sum(given, 0, where=where), warpfold.sum(torch.where(whole, given, zero), 0))
+            assert torch.equal(warpfold.max(given, 1, where=where, initial=2), torch.where(whole, given, zero + 2).amax(1).clamp(2))
+            means = [warpfold.mean(row[chosen]) for row, chosen in zip(given, whole)]
+            torch.testing.assert_close(warpfold.mean(given, 1, where=where), torch.stack(means), equal_nan=True)
+    for name in ("uint16", "uint32", "uint64"):
+        unsigned = (tensor(device, (6, 7)).abs() * 10).to(getattr(torch, name))
+        assert torch.equal(warpfold.sum(unsigned, 1, where=mask).long(), torch.where(mask, unsigned.long(), 0).sum(1))
+        assert warpfold.max(unsigned, where=False, initial=7).item() == 7
+    out, pair = torch.empty(7, 2, device=device)[:, 0], torch.empty(2, 6, device=device).unbind()
+    assert warpfold.sum(values, 0, where=mask, out=out) is out
+    assert torch.equal(out, warpfold.sum(values, 0, where=mask))
+    assert warpfold.var_mean(values, 1, out=pair) is pair
+    assert all(map(torch.equal, pair, warpfold.var_mean(values, 1)))
+    expected = warpfold.sum(values, 0)
+    assert torch.equal(warpfold.sum(values, 0, out=values[2]), expected) and torch.equal(values[2], expected)
+
+
+@on_each_device
+def test_dtype_and_where_are_differentiated_compiled_and_batched(device):
+    mask = tensor(device, (3, 4)) > 0.2
+    calls = [
+        lambda values: warpfold.sum(values, 1, dtype=torch.float64),
+        lambda values: warpfold.var(values, 0, ddof=1, dtype="float64", keepdims=True),
+        lambda values: warpfold.mean(values, dtype=torch.float32),
+        lambda values: warpfold.sum(values, 1, where=mask),
+        lambda values: warpfold.l2_norm(values, 0, where=mask, dtype=torch.float64),
+        lambda values: warpfold.max(values, 1, where=mask, initial=0.25),
+        lambda values: warpfold.nanmean(values, 1, where=mask),
+        lambda values: warpfold.prod(values, 0, where=mask, initial=2.0, dtype=torch.float64),
+    ]
+    for call in calls:
+        for dtype in (torch.float32, torch.float64):
+            values = tensor(device).to(dtype)
+            compiled = torch.compile(call, backend="aot_eager", fullgraph=True)
+            torch.testing.assert_close(compiled(values), call(values), equal_nan=True)
+            gradients = []
+            for function in (call, compiled):
+                given = values.clone().requires_grad_()
+                result = function(given)
+                result.sum().backward()
+                torch.testing.assert_close(result.detach(), call(values), equal_nan=True)
+                gradients.append(given.grad)
+            torch.testing.assert_close(*gradients, equal_nan=True)
+            batch = torch.stack([values, values + 1])
+            expected = torch.stack([call(one) for one in batch])
+            torch.testing.assert_close(torch.func.vmap(call)(batch), expected, equal_nan=True)
+        if call is not calls[2]:
+            assert torch.autograd.gradcheck(call, tensor(device).requires_grad_())
+    values, masks = tensor(device), torch.stack([mask, ~mask])
+    of_masks = torch.func.vmap(lambda mask: warpfold.sum(values, where=mask))(masks)
+    torch.testing.assert_close(of_masks, torch.stack([values[one].sum() for one in masks]))
+    # Not as one graph, but with the same result.
+    out = torch.empty(3, dtype=torch.float64, device=device)
+    broken = torch.compile(lambda values: warpfold.mean(values, 1, where=mask, out=out), backend="aot_eager")
+    assert torch.equal(broken(values), warpfold.mean(values, 1, where=mask))
+
+
+@on_each_device
+def test_invalid_dtype_where_and_out_of_tensors_are_refused(device, refused):
+    values, mask = tensor(device), tensor(device) > 0
+    parameter, out = torch.nn.Parameter(values), torch.full((4,), 77.0, dtype=torch.float64, device=device)
+    recorded = out.clone().requires_grad_()
+    for kind, call, *words in [
+        (TypeError, lambda: warpfold.sum(parameter, 0, out=out), "out for a tensor that PyTorch differentiates", "leave it out", "detach()"),
+        (TypeError, lambda: torch.func.vmap(lambda one: warpfold.sum(one, 0, out=out))(values[None]), "out for a tensor", "detach()"),
+        (TypeError, lambda: warpfold.sum(values, 0, out=recorded), "out that PyTorch differentiates", "detach()"),
+        (TypeError, lambda: warpfold.mean(parameter, 0, where=mask), "where of mean", "differentiates", "detach()"),
+        (TypeError, lambda: warpfold.sum(values, 0, out=out.float()), "out of float32", "results of float64", "give"),
+        (TypeError, lambda: warpfold.sum(values, 0, out=out.cpu().numpy()), "out of type ndarray", "torch.Tensor"),
+        (ValueError, lambda: warpfold.sum(values, 0, out=out.to("meta")), "out on meta", f"results on {device}"),
+        (ValueError, lambda: warpfold.sum(values, 1, out=out), "(4,)", "(3,)"),
+        (TypeError, lambda: warpfold.sum(values, 0, out=out, stream=0), "stream with dtype, where or out"),
+        (TypeError, lambda: warpfold.mean(values, dtype=torch.int64), "dtype torch.int64 of mean", "bfloat16, float32"),
+        (TypeError, lambda: warpfold.sum(values, dtype=torch.complex64), "dtype torch.complex64 of sum", "bool, int8"),
+        (TypeError, lambda: warpfold.sum(values.to(torch.complex64), dtype=torch.float64), "complex64", "bool, int8"),
+        (TypeError, lambda: warpfold.sum(values, where=values), "where of float64", "truth values"),
+        (ValueError, lambda: warpfold.sum(values, where=mask[:2]), "(2, 4)", "(3, 4)", "broadcast"),
+        (ValueError, lambda: warpfold.min(values, where=mask), "where of min", "`initial`"),
+    ]:
+        refused(kind, call, *words)
+    assert (out == 77).all()
+    with torch.no_grad():
+        assert torch.equal(warpfold.sum(parameter, 0, out=out), warpfold.sum(values, 0))
+        assert torch.equal(warpfold.mean(parameter, 0, where=True), warpfold.mean(values, 0))
