@@ -46,11 +46,11 @@ impl<S: Sums> Operation<Partial<S>> for Merge {
 
     /// Raises all lanes' sums to the highest of their first bins, so that digits add as integers.
     #[inline(always)]
-    unsafe fn in_hardware(value: Partial<S>, members: u32) -> Option<Partial<S>> {
+    unsafe fn combine_warp(value: Partial<S>, members: u32) -> Option<Partial<S>> {
         // SAFETY: all lanes in `members` call it together, as the caller guarantees.
         unsafe {
             let bin = value.bin.greatest_of_warp(members)?;
-            let specials = Or::in_hardware(value.specials, members)?;
+            let specials = Or::combine_warp(value.specials, members)?;
             let sums = S::map(value.behind(bin).digits, &mut OfWarp(members));
             Some(Partial { digits: S::of_lanes(sums), bin, specials })
         }
@@ -63,7 +63,7 @@ struct OfWarp(u32);
 impl Each for OfWarp {
     #[inline(always)]
     fn double(&mut self, number: i64) -> i64 {
-        // SAFETY: only `in_hardware` constructs this; its caller guarantees that all lanes take part.
+        // SAFETY: only `combine_warp` constructs this; its caller guarantees that all lanes take part.
         unsafe { number.sum_of_warp(self.0) }.unwrap_or(number)
     }
 

@@ -18,13 +18,13 @@ pub trait Operation<T: Value>: Copy {
     /// Combines two values.
     fn combine(a: T, b: T) -> T;
 
-    /// Reduces a warp's values with a hardware instruction; the result is valid in every lane. Returns
-    /// `None` if there is no such instruction; the caller then uses shuffles.
+    /// Reduces a warp's values faster than pair by pair, as with a hardware instruction; the result is
+    /// valid in every lane. Returns `None` if there is no such way; the caller then uses shuffles.
     ///
     /// # Safety
     /// All lanes named in `members` call it together, the calling lane among them.
     #[inline(always)]
-    unsafe fn in_hardware(_value: T, _members: u32) -> Option<T> {
+    unsafe fn combine_warp(_value: T, _members: u32) -> Option<T> {
         None
     }
 }
@@ -60,7 +60,7 @@ pub trait Number: Value {
     fn greatest(self, other: Self) -> Self;
 
     /// # Safety
-    /// Same as [`Operation::in_hardware`].
+    /// Same as [`Operation::combine_warp`].
     #[doc(hidden)]
     #[inline(always)]
     unsafe fn sum_of_warp(self, _members: u32) -> Option<Self> {
@@ -68,7 +68,7 @@ pub trait Number: Value {
     }
 
     /// # Safety
-    /// Same as [`Operation::in_hardware`].
+    /// Same as [`Operation::combine_warp`].
     #[doc(hidden)]
     #[inline(always)]
     unsafe fn least_of_warp(self, _members: u32) -> Option<Self> {
@@ -76,7 +76,7 @@ pub trait Number: Value {
     }
 
     /// # Safety
-    /// Same as [`Operation::in_hardware`].
+    /// Same as [`Operation::combine_warp`].
     #[doc(hidden)]
     #[inline(always)]
     unsafe fn greatest_of_warp(self, _members: u32) -> Option<Self> {
@@ -155,7 +155,7 @@ integers! {
 /// overflow. The three sums are independent, whereas five shuffles would wait for each other.
 ///
 /// # Safety
-/// Same as [`Operation::in_hardware`].
+/// Same as [`Operation::combine_warp`].
 #[inline(always)]
 unsafe fn sum_in_pieces(value: u64, members: u32) -> u64 {
     const BITS: u32 = 22;
@@ -241,7 +241,7 @@ macro_rules! of_numbers {
                 a.$combine(b)
             }
             $(#[inline(always)]
-            unsafe fn in_hardware(value: T, members: u32) -> Option<T> {
+            unsafe fn combine_warp(value: T, members: u32) -> Option<T> {
                 // SAFETY: all lanes in `members` call it together, as the caller guarantees.
                 unsafe { value.$hardware(members) }
             })?
@@ -272,7 +272,7 @@ macro_rules! bitwise {
                 a $operator b
             }
             #[inline(always)]
-            unsafe fn in_hardware(value: $word, members: u32) -> Option<$word> {
+            unsafe fn combine_warp(value: $word, members: u32) -> Option<$word> {
                 // SAFETY: all lanes in `members` call it together, as the caller guarantees.
                 Some(unsafe { gpu::$instruction(members, value as u32) } as $word)
             }

@@ -164,7 +164,7 @@ pub unsafe fn reduce<T: Value, O: Operation<T>>(value: T, _op: O) -> T {
     let members = members();
     // SAFETY: all existing lanes call it together, as the caller guarantees, and take the same branch.
     unsafe {
-        if let Some(result) = O::in_hardware(value, members) {
+        if let Some(result) = O::combine_warp(value, members) {
             result
         } else if members == FULL_WARP {
             reduce_by_xor::<T, O>(value)

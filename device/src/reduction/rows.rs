@@ -205,9 +205,7 @@ impl<F: VectorReduction> Unit<F> for Vector {
 
     #[inline(always)]
     fn accumulate(self, kept: &mut F::Partial, index: u64) {
-        let mut accumulator = F::start();
-        F::accumulate(&mut accumulator, 0, self, index);
-        *kept = F::combine(*kept, F::close(accumulator));
+        F::accumulate_vector(kept, self, index);
     }
 }
 

@@ -115,7 +115,8 @@ pub trait Reduction: Sized + 'static {
     /// Combines two partial results.
     fn combine(a: Self::Partial, b: Self::Partial) -> Self::Partial;
 
-    /// Combines the partial results of a warp's lanes with a hardware instruction, if there is one.
+    /// Combines the partial results of a warp's lanes faster than pair by pair, if there is a way, as
+    /// with a hardware instruction.
     /// Returns `None` either in all lanes or in none, independently of the values; otherwise returns the
     /// [`combine`](Self::combine) of the lanes in `members` in every lane.
     ///
@@ -171,7 +172,7 @@ macro_rules! combined_by {
         unsafe fn combine_warp(partial: Self::Partial, members: u32) -> Option<Self::Partial> {
             // SAFETY: all lanes in `members` call it together, as the caller guarantees.
             unsafe {
-                <$Operation as $crate::op::Operation<Self::Partial>>::in_hardware(partial, members)
+                <$Operation as $crate::op::Operation<Self::Partial>>::combine_warp(partial, members)
             }
         }
     };
@@ -201,7 +202,7 @@ impl<R: Reduction> Operation<R::Partial> for CombineOf<R> {
     }
 
     #[inline(always)]
-    unsafe fn in_hardware(partial: R::Partial, members: u32) -> Option<R::Partial> {
+    unsafe fn combine_warp(partial: R::Partial, members: u32) -> Option<R::Partial> {
         // SAFETY: all lanes in `members` call it together, as the caller guarantees.
         unsafe { R::combine_warp(partial, members) }
     }
@@ -234,6 +235,14 @@ pub trait VectorReduction: Reduction {
 
     /// Returns the partial result of an accumulator.
     fn close(accumulator: Self::Accumulator) -> Self::Partial;
+
+    /// Combines a vector into the partial result of the elements before it, if any.
+    #[inline(always)]
+    fn accumulate_vector(partial: &mut Self::Partial, vector: Vector, index: u64) {
+        let mut accumulator = Self::start();
+        Self::accumulate(&mut accumulator, 0, vector, index);
+        *partial = Self::combine(*partial, Self::close(accumulator));
+    }
 
     /// Combines an element into the partial result of the elements before it, if any.
     #[inline(always)]

@@ -40,9 +40,9 @@ impl<T: Number> Operation<T> for SumSq {
     }
 
     #[inline(always)]
-    unsafe fn in_hardware(value: T, members: u32) -> Option<T> {
+    unsafe fn combine_warp(value: T, members: u32) -> Option<T> {
         // SAFETY: the caller guarantees that the lanes in `members` call this together.
-        unsafe { <op::Sum as Operation<T>>::in_hardware(value, members) }
+        unsafe { <op::Sum as Operation<T>>::combine_warp(value, members) }
     }
 }
 

@@ -193,10 +193,11 @@ operations! {
     /// n twice. Each division rounds once more.
     ///
     /// For floats, each thread adds, in `f64`, the distances of its elements from its first element, and
-    /// their squares; threads then merge means and sums of the squared distances from them in `f64`. So
-    /// a large mean costs no digits of the variance, and no distance or square overflows on the way. For
-    /// n elements and u = 2^−53, the relative error of the variance is at most n·(n + 64)·u, and about
-    /// 64·u if the first element of each thread is not an outlier.
+    /// their squares; the sums of threads are then combined as distances from one of these elements, or
+    /// for `f64` as means and squared distances from them. So a large mean costs no digits of the
+    /// variance, and no distance or square overflows on the way. For n elements and u = 2^−53, the
+    /// relative error of the variance is at most n·(n + 64)·u, and about 64·u if the first element of
+    /// each thread is not an outlier.
     ///
     /// If an element is NaN or infinite, the variance is NaN, and the mean equals the sum.
     MeanAndVariance = "spread", "var_mean", "The mean and the variance, in one pass.";

@@ -406,9 +406,9 @@ impl<S: Sums> Operation<(u64, Partial<S>)> for MergeCounted {
     }
 
     #[inline(always)]
-    unsafe fn in_hardware((count, sums): (u64, Partial<S>), members: u32) -> Option<(u64, Partial<S>)> {
+    unsafe fn combine_warp((count, sums): (u64, Partial<S>), members: u32) -> Option<(u64, Partial<S>)> {
         // SAFETY: the caller guarantees that the lanes in `members` call this together.
-        unsafe { Some((Sum::in_hardware(count, members)?, Merge::in_hardware(sums, members)?)) }
+        unsafe { Some((Sum::combine_warp(count, members)?, Merge::combine_warp(sums, members)?)) }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Float element types, and the types that their statistics are computed in.
 
 use warpfold_device::{
-    Value,
     op::{Number, max_number_f32, max_number_f64, min_number_f32, min_number_f64},
     reduction::Vector,
     thread::Few,
@@ -10,74 +9,26 @@ use warpfold_device::{
 
 use super::{
     item::{Item, Ordered, Unpacked},
+    moments::{About, Centered, Moments},
     sums::{DOWN, InThreeScales, InTwoScales, SquareSum, WideSum, power_of_two},
 };
 
 pub(super) trait Real: Number {
-    type Center: Center;
+    type Moments: Moments;
     type Sums: WideSum;
     type Squares: SquareSum;
 }
 
 impl Real for f32 {
-    type Center = f64;
+    type Moments = About;
     type Sums = f64;
     type Squares = f64;
 }
 
 impl Real for f64 {
-    type Center = Offset;
+    type Moments = Centered;
     type Sums = InTwoScales;
     type Squares = InThreeScales;
-}
-
-/// A representation of a mean, precise enough to compute the distance between two means.
-pub(super) trait Center: Value {
-    /// The largest *near* distance. The squares of larger, *far* distances are stored scaled.
-    const NEAR: f64;
-    /// `true` if a distance between finite elements can be far.
-    const HAS_FAR: bool;
-    const NONE: Self;
-    /// Returns the mean `pivot + offset`.
-    fn at(pivot: f64, offset: f64) -> Self;
-    fn value(self) -> f64;
-    /// Returns `other` minus this mean.
-    fn distance(self, other: Self) -> f64;
-    /// Returns the distance times [`DOWN`], for distances that may overflow.
-    fn far_distance(self, other: Self) -> f64;
-    /// Returns this mean plus a finite distance.
-    fn moved(self, distance: f64) -> Self;
-}
-
-impl Center for f64 {
-    const NEAR: f64 = f64::INFINITY;
-    const HAS_FAR: bool = false;
-    const NONE: Self = 0.0;
-
-    #[inline(always)]
-    fn at(pivot: f64, offset: f64) -> Self {
-        pivot + offset
-    }
-
-    #[inline(always)]
-    fn value(self) -> f64 {
-        self
-    }
-
-    #[inline(always)]
-    fn distance(self, other: Self) -> f64 {
-        other - self
-    }
-
-    #[inline(always)]
-    fn far_distance(self, other: Self) -> f64 {
-        self.distance(other) * DOWN
-    }
-
-    #[inline(always)]
-    fn moved(self, distance: f64) -> Self {
-        self + distance
-    }
 }
 
 value! {
@@ -88,33 +39,37 @@ value! {
     }
 }
 
-impl Center for Offset {
-    const NEAR: f64 = power_of_two(480);
-    const HAS_FAR: bool = true;
-    const NONE: Self = Self { pivot: 0.0, offset: 0.0 };
+impl Offset {
+    /// The largest distance whose square is not stored scaled.
+    pub(super) const NEAR: f64 = power_of_two(480);
+    pub(super) const NONE: Self = Self { pivot: 0.0, offset: 0.0 };
 
+    /// Returns the mean `pivot + offset`.
     #[inline(always)]
-    fn at(pivot: f64, offset: f64) -> Self {
+    pub(super) fn at(pivot: f64, offset: f64) -> Self {
         Self { pivot, offset }
     }
 
     #[inline(always)]
-    fn value(self) -> f64 {
+    pub(super) fn value(self) -> f64 {
         self.pivot + self.offset
     }
 
+    /// Returns `other` minus this mean.
     #[inline(always)]
-    fn distance(self, other: Self) -> f64 {
+    pub(super) fn distance(self, other: Self) -> f64 {
         (other.pivot - self.pivot) + (other.offset - self.offset)
     }
 
+    /// Returns the distance times [`DOWN`], for distances that may overflow.
     #[inline(always)]
-    fn far_distance(self, other: Self) -> f64 {
+    pub(super) fn far_distance(self, other: Self) -> f64 {
         (other.pivot * DOWN - self.pivot * DOWN) + (other.offset * DOWN - self.offset * DOWN)
     }
 
+    /// Returns this mean plus a finite distance.
     #[inline(always)]
-    fn moved(self, distance: f64) -> Self {
+    pub(super) fn moved(self, distance: f64) -> Self {
         Self { offset: self.offset + distance, ..self }
     }
 }

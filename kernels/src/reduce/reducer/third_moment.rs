@@ -18,7 +18,7 @@ use warpfold_device::{
 use super::{
     form::{Double, written_as},
     moments::{pivot, unless_empty},
-    real::{Center, Floats, Offset},
+    real::{Floats, Offset},
     skip_nan::{All, NanFilter, Numbers},
 };
 
