@@ -150,7 +150,7 @@ struct Launch<'a> {
     place: Option<Place>,
     /// The address of the workspace if the stream is being captured.
     workspace: Option<u64>,
-    /// Whether the launch must keep the elements and the results until it has finished.
+    /// `true` if the launch must keep the elements and the results until it has finished.
     keeps: bool,
 }
 
@@ -196,7 +196,8 @@ impl Along<'_> {
         //   of PyTorch. The device is never closed.
         // - If the stream is being captured, the caller does so by one thread at a time, by
         //   `torch.cuda.graph`, and keeps the elements. The workspace and the results are in the graph's
-        //   own memory pool, which PyTorch keeps until the graph is destroyed, and whose reuse it orders.
+        //   own memory pool, which PyTorch keeps until the graph is destroyed, and whose reuse it
+        //   orders.
         unsafe { on.launch_into(op, along, &mut outputs, launch.workspace) }?;
         Ok(outputs.into_bytes())
     }
@@ -250,7 +251,8 @@ impl Prepared {
         let captured = workspace(open, &stream, allocate)?;
         let workspace = captured.as_ref().map(|(address, _)| *address);
         let reduced = py.detach(|| {
-            // SAFETY: by this function's contract, the elements stay valid until the launch has finished.
+            // SAFETY: by this function's contract, the elements stay valid until the launch has
+            // finished.
             let bytes = unsafe { Buffer::from_raw_parts(&open.device, address, *bytes, ()) }?;
             let (stream, place) = (Some(&stream), Some((output, None)));
             let launch = Launch { open, stream, bytes: &bytes, place, workspace, keeps: false };

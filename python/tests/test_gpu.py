@@ -246,7 +246,7 @@ def test_given_stream_waits_for_the_current_stream():
     assert result.item() == 2 << 20
 
 
-def test_tensor_may_be_dropped_before_it_has_been_read():
+def test_tensor_of_another_stream_may_be_dropped_once_recorded():
     side = torch.cuda.Stream()
     for round_ in range(20):
         values = torch.full((1 << 22,), float(round_), device="cuda")
@@ -254,6 +254,7 @@ def test_tensor_may_be_dropped_before_it_has_been_read():
         with torch.cuda.stream(side):
             torch.cuda._sleep(10_000_000)
             result = warpfold.sum(values)
+        values.record_stream(side)
         del values
         # Overwrites the memory of `values` if PyTorch's allocator has it back too early.
         torch.full((1 << 22,), -1.0, device="cuda")

@@ -170,12 +170,12 @@ def _reduction(row, defaults):
         if options:
             options = _given(function.name, options, defaults)
         torch = sys.modules.get("torch")
-        is_tensor = torch is not None and isinstance(values, torch.Tensor)
-        is_compiled = is_tensor and torch.compiler.is_dynamo_compiling()
+        is_compiled = torch is not None and torch.compiler.is_dynamo_compiling()
         if not is_compiled and not options:
             result = _native.reduce_tensor(row, values, axis, keepdims, ddof)
             if result is not None:
                 return result
+        is_tensor = torch is not None and isinstance(values, torch.Tensor)
         operator = _operator_of(torch) if is_tensor else None
         is_observed = operator is not None and (is_compiled or operator.is_observed(values))
         if options and not _options.NAMES.isdisjoint(options):
