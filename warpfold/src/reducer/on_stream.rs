@@ -91,8 +91,8 @@ impl<'a> OnStream<'a> {
     /// - Meanwhile nothing writes the elements, and nothing uses the output and the workspace, except
     ///   work that the stream or the graph orders before or after the reduction. [`Output`] and
     ///   [`Outputs`] do not wait for the launch.
-    /// - While the stream is being captured, no other thread captures work into the same graph. The input
-    ///   was written before, or is written by earlier work of the graph.
+    /// - While the stream is being captured, no other thread captures work into the same graph. The
+    ///   input was written before, or is written by earlier work of the graph.
     ///
     /// [`Output`]: crate::Output
     /// [`Outputs`]: crate::Outputs

@@ -411,7 +411,8 @@ fn captured_reductions_follow_the_elements() {
         driver.stream_begin_capture(raw, mode).unwrap();
         let (on, workspace) = (reducer.on(&stream), workspace.as_device_ptr());
         on.launch_into(op::Sum, &elements, &mut sum, Some(workspace)).unwrap();
-        on.launch_into(op::ArgMax, elements.rows(n / rows).unwrap(), &mut largest, Some(workspace)).unwrap();
+        on.launch_into(op::ArgMax, elements.rows(n / rows).unwrap(), &mut largest, Some(workspace))
+            .unwrap();
         let refused = on.launch_into(op::Max, elements.rows(n).unwrap(), &mut short, Some(workspace));
         says(&refused.unwrap_err(), &["room for 2 results", "make outputs for 1"]);
         let graph = driver.stream_end_capture(raw).unwrap();
