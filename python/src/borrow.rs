@@ -4,9 +4,9 @@ use std::{ffi::CStr, slice, sync::Arc};
 
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
-    ffi,
+    ffi, intern,
     prelude::*,
-    types::PyDict,
+    types::{IntoPyDict, PyDict},
 };
 use warpfold::{
     Buffer,
@@ -63,10 +63,17 @@ impl Tensor for ManagedTensorVersioned {
     }
 }
 
-/// Takes the tensor out of a DLPack capsule. The tensor's deleter is called when the array and its
-/// reductions have been dropped.
+/// Borrows an array by DLPack's protocol, for work on a stream. The tensor's deleter is called when the
+/// array and its reductions have been dropped.
 #[pyfunction]
-pub(crate) fn borrow_dlpack(device: &Device, capsule: &Bound<'_, PyAny>) -> PyResult<Array> {
+pub(crate) fn borrow_dlpack(
+    device: &Device,
+    values: &Bound<'_, PyAny>,
+    stream: &Bound<'_, PyAny>,
+) -> PyResult<Array> {
+    let py = values.py();
+    let arguments = [(intern!(py, "stream"), stream)].into_py_dict(py)?;
+    let capsule = &values.call_method(intern!(py, "__dlpack__"), (), Some(&arguments))?;
     let taken = match take::<ManagedTensor>(&device.0, capsule) {
         None => take::<ManagedTensorVersioned>(&device.0, capsule),
         taken => taken,

@@ -88,6 +88,7 @@ impl fmt::Display for DataType {
             1 => write!(f, "uint{bits}"),
             2 => write!(f, "float{bits}"),
             4 => write!(f, "bfloat{bits}"),
+            5 => write!(f, "complex{bits}"),
             6 => write!(f, "bool{bits}"),
             other => write!(f, "code {other} of {bits} bits"),
         }?;

@@ -13,11 +13,17 @@ import numpy
 
 from . import _native
 
+#: DLPack's device type of CUDA.
+_CUDA = 2
+
 # DLPack's device types whose memory is reduced in place: CUDA, CUDA managed memory, and the simulator (an
 # extension device).
-_ON_DEVICE = (2, 13, 12)
+_ON_DEVICE = (_CUDA, 13, 12)
 
 TYPES = _native.types()
+
+#: Types for which PyTorch lacks operations, and the types for which it has them.
+SIGNED = {"uint16": "int16", "uint32": "int32", "uint64": "int64"}
 
 
 def _handle(stream):
@@ -70,25 +76,33 @@ def _lent(values, device, stream):
         _of_memory(*values.__dlpack_device__(), device)
         return values
     if hasattr(values, "__dlpack_device__"):
-        own = _of_memory(*values.__dlpack_device__(), device)
+        own = _of_memory(*_memory_of(values), device)
         # The default stream is 1 there.
-        return _native.borrow_dlpack(own, values.__dlpack__(stream=stream or 1))
+        return _native.borrow_dlpack(own, values, stream or 1)
     interface = values.__cuda_array_interface__
     # The interface does not name the device; it is the first one, unless the caller names another.
     own = _open("cuda:0" if device is None else device)
     return _native.borrow_cuda_array(own, values, interface, stream)
 
 
+def _memory_of(values):
+    """Returns DLPack's type and number of an array's device."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(values, torch.Tensor) and values.is_cuda:
+        # Dynamo, which traces this if the caller's code has been broken before, cannot trace DLPack's method.
+        return _CUDA, values.get_device()
+    return values.__dlpack_device__()
+
+
 def is_on_device(values):
     """Returns whether an array is in device memory, which may be the simulator's."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(values, torch.Tensor):
-        # Dynamo, which traces this if the caller's code has been broken before, cannot trace DLPack's method.
         return values.is_cuda
     if isinstance(values, _native.Array):
         return True
     if hasattr(values, "__dlpack_device__"):
-        return values.__dlpack_device__()[0] in _ON_DEVICE
+        return _memory_of(values)[0] in _ON_DEVICE
     return hasattr(values, "__cuda_array_interface__")
 
 
@@ -365,17 +379,27 @@ class Torch(Host):
     def full(self, shape, value, dtype):
         return self.torch.full(shape, value, device=self.place).to(getattr(self.torch, dtype))
 
+    def _extreme(self, choose, a, b):
+        unsigned, signed = a.dtype, SIGNED.get(str(a.dtype).rpartition(".")[2])
+        if signed is None:
+            return choose(a, b)
+        # With the highest bit flipped, unsigned numbers have the order of signed ones.
+        signed = getattr(self.torch, signed)
+        least = self.torch.iinfo(signed).min
+        a, b = (one.view(signed) ^ least for one in (a, b))
+        return (choose(a, b) ^ least).view(unsigned)
+
     def maximum(self, a, b):
-        return self.torch.maximum(a, b)
+        return self._extreme(self.torch.maximum, a, b)
 
     def fmax(self, a, b):
-        return self.torch.fmax(a, b)
+        return self._extreme(self.torch.fmax, a, b)
 
     def minimum(self, a, b):
-        return self.torch.minimum(a, b)
+        return self._extreme(self.torch.minimum, a, b)
 
     def fmin(self, a, b):
-        return self.torch.fmin(a, b)
+        return self._extreme(self.torch.fmin, a, b)
 
     def where(self, condition, a, b):
         return self.torch.where(condition, a, b)

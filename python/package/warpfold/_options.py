@@ -107,9 +107,8 @@ def _filled(library, values, mask, fill):
         return _edit(values, lambda array: library.where(mask, array, library.full((), fill).astype(array.dtype)))
     name = _type_of(values)
     fill = library.full((), fill, device=values.device).to(values.dtype)
-    if name in ("uint16", "uint32", "uint64"):
-        # PyTorch has no `where` for these types.
-        signed = getattr(library, name[1:])
+    if name in _homes.SIGNED:
+        signed = getattr(library, _homes.SIGNED[name])
         return library.where(mask, values.view(signed), fill.view(signed)).view(values.dtype)
     return library.where(mask, values, fill)
 
