@@ -165,8 +165,9 @@ fn launched<T: Float>() {
         let expected = expected(values, skips);
         same(on_cpu(values, skips), expected, "the CPU");
         let buffer = device().upload(values).unwrap();
-        let ordinary =
-            |reducer: &Reducer| reducer.reduce(SkipNan(MeanAndVariance), &buffer).unwrap().unwrap().mean;
+        let ordinary = |reducer: &Reducer| {
+            reducer.reduce(SkipNan(MeanAndVariance), &buffer).unwrap().unwrap().variance
+        };
         let everywhere = |reducer: &Reducer, at| on_device(reducer, values, at, skips);
         in_any_launch::<T, 2>(expected, everywhere, ordinary);
     }
