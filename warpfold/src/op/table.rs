@@ -192,12 +192,12 @@ operations! {
     /// mean is A, rounded to `f64`, divided by n; the variance is n·B − A², rounded to `f64`, divided by
     /// n twice. Each division rounds once more.
     ///
-    /// For floats, each thread adds, in `f64`, the distances of its elements from its first element, and
-    /// their squares; the sums of threads are then combined as distances from one of these elements, or
-    /// for `f64` as means and squared distances from them. So a large mean costs no digits of the
-    /// variance, and no distance or square overflows on the way. For n elements and u = 2^−53, the
-    /// relative error of the variance is at most n·(n + 64)·u, and about 64·u if the first element of
-    /// each thread is not an outlier.
+    /// For floats, each thread adds, in `f64`, the distances of its elements from one of its first
+    /// elements, and their squares. The sums of threads are then combined: those of `f64` as means and
+    /// squared distances from the means, all others as distances from one of those elements. So a large
+    /// mean costs no digits of the variance, and no distance or square overflows on the way. For n
+    /// elements and u = 2^−53, the relative error of the variance is at most n·(n + 64)·u, and about
+    /// 64·u if the first elements of each thread are no outliers.
     ///
     /// If an element is NaN or infinite, the variance is NaN, and the mean equals the sum.
     MeanAndVariance = "spread", "var_mean", "The mean and the variance, in one pass.";

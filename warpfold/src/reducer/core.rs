@@ -189,11 +189,6 @@ impl Core {
         self.pool.slots_of(stream)
     }
 
-    /// Leaks the slots of a stream after a failed launch, which may still use them.
-    pub(super) fn lose_slots_of(&self, stream: &Stream) {
-        self.pool.lose_slots_of(stream);
-    }
-
     /// Enqueues a task whose kernels are loaded on a stream, and keeps nothing.
     ///
     /// # Safety

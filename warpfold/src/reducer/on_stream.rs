@@ -75,8 +75,9 @@ impl<'a> OnStream<'a> {
 
     /// Enqueues [`reduce_into`](Self::reduce_into) for a caller that itself keeps all memory until the
     /// device has finished with it, as allocators do that free memory in the order of a stream. That
-    /// saves an event per call. It also works while other code captures the stream into a graph; kernels
-    /// are loaded meanwhile if necessary.
+    /// saves an event per call, on the first 16 streams with which a reducer is called so; each keeps a
+    /// workspace until the reducer is dropped. It also works while other code captures the stream into a
+    /// graph; kernels are loaded meanwhile if necessary.
     ///
     /// `workspace` must be given if the stream is being captured, and only then: the address of
     /// [`Reducer::workspace_bytes`] bytes of device memory, a multiple of 256. The graph clears them
@@ -87,7 +88,8 @@ impl<'a> OnStream<'a> {
     ///
     /// # Safety
     /// - Until the launch has finished, or the last launch of the graph, the input with its offsets, the
-    ///   operation, the output, the workspace, the stream and the reducer must live.
+    ///   kernels of a user-defined operation, the output, the workspace, the stream and the reducer must
+    ///   live.
     /// - Meanwhile nothing writes the elements, and nothing uses the output and the workspace, except
     ///   work that the stream or the graph orders before or after the reduction. [`Output`] and
     ///   [`Outputs`] do not wait for the launch.
@@ -116,7 +118,10 @@ impl<'a> OnStream<'a> {
             // SAFETY: only work of this stream uses the slots, and each launch leaves them zero. The
             // stream is of this device, and the caller keeps elements, output and kernels.
             let launched = unsafe { core.launch_on(self.stream, &*plan.task, slots, output.memory()) };
-            return launched.inspect_err(|_| core.lose_slots_of(self.stream));
+            return launched.inspect_err(|_| {
+                // SAFETY: as above. If the clear fails, too, later work of the stream does.
+                let _ = unsafe { self.clear_slots(slots) };
+            });
         };
         device.relax_capture(|| {
             plan.wait_ready()?;
@@ -131,13 +136,22 @@ impl<'a> OnStream<'a> {
             }
             return Ok(());
         }
-        // SAFETY: the workspace has this size, and the caller keeps it.
-        let slots = unsafe { Memory::foreign(device, workspace, slot_bytes(device), Box::new(())) };
-        // SAFETY: the caller keeps the workspace, and orders its other uses.
-        unsafe { slots.clear_on(self.stream) }?;
+        // SAFETY: the workspace has this size. The caller keeps it, and orders its other uses.
+        unsafe { self.clear_slots(workspace) }?;
         // SAFETY: the slots are zero when the launch begins. The stream is of this device, and the
         // caller keeps elements, output and kernels.
-        unsafe { core.launch_on(self.stream, &*plan.task, slots.address(), output.memory()) }
+        unsafe { core.launch_on(self.stream, &*plan.task, workspace, output.memory()) }
+    }
+
+    /// # Safety
+    /// The slots must live until the clear has finished, and only work of the stream may use them, or of
+    /// the graph into which it is captured.
+    unsafe fn clear_slots(self, slots: u64) -> Result<()> {
+        let device = self.reducer.device();
+        // SAFETY: the slots of a workspace have this size, and live as long as the caller promises.
+        let slots = unsafe { Memory::foreign(device, slots, slot_bytes(device), Box::new(())) };
+        // SAFETY: the conditions are those of this function.
+        unsafe { slots.clear_on(self.stream) }
     }
 
     /// Returns the device, after a check that the stream belongs to it.

@@ -144,7 +144,7 @@ struct State {
     /// The number of workspaces, including leased ones.
     made: usize,
     cells: Vec<Cell>,
-    /// Slots that only work of one stream uses, in the order of the stream, and the stream's id.
+    /// Ids of streams, and the slots that only work of the stream uses, in its order.
     of_streams: Vec<(u64, Memory)>,
 }
 
@@ -206,30 +206,30 @@ impl Pool {
     }
 
     /// Returns slots that only work of `stream` uses: at its first use new ones, which stay with the
-    /// stream. Returns `None` if [`MOST_STREAMS`] others have some, or if the stream has no id.
+    /// stream. Returns `None` if [`MOST_STREAMS`] others have some, if the stream has no id, or if there
+    /// is no memory.
     pub(super) fn slots_of(&self, stream: &Stream) -> Result<Option<u64>> {
         self.device.require_process()?;
         let Some(id) = stream.known_id() else { return Ok(None) };
+        let find = |state: &State| {
+            let mut of_streams = state.of_streams.iter();
+            of_streams.find(|(of, _)| *of == id).map(|(_, slots)| slots.address())
+        };
+        let state = self.state();
+        let found = find(&state);
+        if found.is_some() || state.of_streams.len() >= MOST_STREAMS {
+            return Ok(found);
+        }
+        drop(state);
+        let Ok(slots) = slots(&self.device) else { return Ok(None) };
         let mut state = self.state();
-        if let Some((_, slots)) = state.of_streams.iter().find(|(of, _)| *of == id) {
-            return Ok(Some(slots.address()));
+        // Another thread may have been faster.
+        if let Some(found) = find(&state) {
+            return Ok(Some(found));
         }
-        if state.of_streams.len() == MOST_STREAMS {
-            return Ok(None);
-        }
-        let slots = slots(&self.device)?;
         let address = slots.address();
         state.of_streams.push((id, slots));
         Ok(Some(address))
-    }
-
-    /// Leaks the slots of a stream.
-    pub(super) fn lose_slots_of(&self, stream: &Stream) {
-        let id = stream.known_id();
-        let mut state = self.state();
-        if let Some(at) = state.of_streams.iter().position(|(of, _)| Some(*of) == id) {
-            mem::forget(state.of_streams.swap_remove(at));
-        }
     }
 
     pub(super) fn cell(&self) -> Result<Cell> {

@@ -6,7 +6,7 @@
 //! G. H. Golub and R. J. LeVeque, *Algorithms for Computing the Sample Variance: Analysis and
 //! Recommendations*, The American Statistician 37, 1983).
 //!
-//! Partial results of up to 32 bits per element are such sums, [`About`] a pivot: to combine two of
+//! Partial results of elements of up to 32 bits are such sums, [`About`] a pivot: to combine two of
 //! them, one is moved to the pivot of the other. Only the result takes a division.
 //!
 //! For `f64`, a distance or its square may overflow. Partial results are [`Centered`]: means and sums of
