@@ -203,7 +203,9 @@ def test_invalid_arguments_are_refused(refused):
         (TypeError, lambda: warpfold.sum(values.astype("complex64"), dtype=float), "values of dtype complex64", "`.real`"),
         (ValueError, lambda: warpfold.sum(values, 2, dtype=float), "axis 2", "-2 to 1"),
         (TypeError, lambda: warpfold.sum(["a"], dtype=float), "values of dtype <U1", "convert"),
-        (ValueError, lambda: warpfold.logsumexp(values, dtype=int), "logsumexp of int64", "only floats"),
+        (TypeError, lambda: warpfold.logsumexp(values, dtype=int), "dtype <class 'int'> of logsumexp", "float16, float32"),
+        (ValueError, lambda: warpfold.logsumexp(values.astype(int), where=mask), "logsumexp of int64", "only floats"),
+        (ValueError, lambda: warpfold.sum(values, dtype="int8", initial=300), "initial 300 of sum for int8", "-128 to 127"),
         (TypeError, lambda: warpfold.sum(values, where=[1, 0, 1, 0]), "where of int64", "mask of truth values", "values > 0"),
         (ValueError, lambda: warpfold.sum(values, where=[True, False]), "(2,)", "(3, 4)", "broadcast"),
         (ValueError, lambda: warpfold.sum(values, where=numpy.ones((2, 3, 4), bool)), "(2, 3, 4)", "broadcast"),
@@ -224,7 +226,21 @@ def test_invalid_arguments_are_refused(refused):
         (ValueError, lambda: warpfold.sum(values, 0, out=numpy.ma.array(out, mask=[True, False, False, False])), "out must not"),
         (TypeError, lambda: warpfold.aminmax(values, 0, out=out), "out of type ndarray of aminmax", "tuple of two"),
         (ValueError, lambda: warpfold.aminmax(values, 0, out=(out, out[:2])), "(2,)", "(4,)"),
+        (TypeError, lambda: warpfold.aminmax(values, 0, out=(out, out)), "one array twice", "tuple of two"),
         (ValueError, lambda: warpfold.sum(values, 0, determinism="always", out=out), "determinism 'always'"),
     ]:
         refused(kind, call, *words)
     assert (out == 77).all()
+
+
+def test_float_dtype_of_integers_applies_before_where():
+    values, mask = numpy.arange(6).reshape(2, 3), numpy.array([True, False, True])
+    expected = numpy.log(numpy.exp(values[:, mask].astype(float)).sum(1))
+    assert warpfold.logsumexp(values, 1, where=mask, dtype="float64") == pytest.approx(expected, rel=1e-12)
+
+
+def test_default_determinism_may_be_given():
+    default = "-".join(["run", "to", "run"])
+    values = numpy.float32([1e8, 1, -1e8])
+    assert warpfold.sum(values, dtype="float64", determinism=default) == 1
+    assert warpfold.prod(values, determinism=default) == numpy.prod(values)

@@ -3,6 +3,7 @@
 Without PyTorch all of these tests are skipped.
 """
 
+import math
 import subprocess
 import sys
 
@@ -281,6 +282,11 @@ def test_dtype_where_and_out_match_pytorch(device):
             assert torch.equal(warpfold.max(given, 1, where=where, initial=2), torch.where(whole, given, zero + 2).amax(1).clamp(2))
             means = [warpfold.mean(row[chosen]) for row, chosen in zip(given, whole)]
             torch.testing.assert_close(warpfold.mean(given, 1, where=where), torch.stack(means), equal_nan=True)
+    for initial in (0.1, 1e300):
+        assert warpfold.max(values.double(), where=False, initial=initial).item() == initial
+    assert warpfold.max(torch.ones(3, device=device).half(), where=False, initial=1e300).item() == math.inf
+    large = torch.ones(3, device=device).to(torch.uint64)
+    assert warpfold.max(large, where=False, initial=2**63 + 5).item() == 2**63 + 5
     for name in ("uint16", "uint32", "uint64"):
         unsigned = (tensor(device, (6, 7)).abs() * 10).to(getattr(torch, name))
         assert torch.equal(warpfold.sum(unsigned, 1, where=mask).long(), torch.where(mask, unsigned.long(), 0).sum(1))
@@ -348,6 +354,7 @@ def test_invalid_dtype_where_and_out_of_tensors_are_refused(device, refused):
         (TypeError, lambda: warpfold.sum(values, 0, out=out.cpu().numpy()), "out of type ndarray", "torch.Tensor"),
         (ValueError, lambda: warpfold.sum(values, 0, out=out.to("meta")), "out on meta", f"results on {device}"),
         (ValueError, lambda: warpfold.sum(values, 1, out=out), "(4,)", "(3,)"),
+        (ValueError, lambda: warpfold.sum(values, 0, out=out[:1].expand(4)), "out is expanded", "memory of their own"),
         (TypeError, lambda: warpfold.sum(values, 0, out=out, stream=0), "stream with dtype, where or out"),
         (TypeError, lambda: warpfold.mean(values, dtype=torch.int64), "dtype torch.int64 of mean", "bfloat16, float32"),
         (TypeError, lambda: warpfold.sum(values, dtype=torch.complex64), "dtype torch.complex64 of sum", "bool, int8"),

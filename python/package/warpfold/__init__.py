@@ -152,7 +152,10 @@ def _given(name, options, defaults):
     """Returns the parameters whose values are not the defaults; raises an error for those that a function lacks."""
     for option in options:
         _require(name, option, option in defaults)
-    return {option: value for option, value in options.items() if value is not defaults[option]}
+    given = {option: value for option, value in options.items() if value is not defaults[option]}
+    if given.get("determinism") == defaults["determinism"]:
+        del given["determinism"]
+    return given
 
 
 def _reduction(row, defaults):

@@ -70,6 +70,12 @@ def _of_memory(kind, number, device):
     return own
 
 
+def full_tensor(torch, shape, value, dtype, device):
+    """Returns a tensor of one value, which is rounded to the type once and may overflow to an infinity."""
+    exact = torch.float64 if dtype.is_floating_point else dtype
+    return torch.full(shape, value, dtype=exact, device=device).to(dtype)
+
+
 def _lent(values, device, stream):
     """Returns an `Array` over an array in device memory, for work on a stream."""
     if isinstance(values, _native.Array):
@@ -377,7 +383,7 @@ class Torch(Host):
         return array.to(getattr(self.torch, dtype))
 
     def full(self, shape, value, dtype):
-        return self.torch.full(shape, value, device=self.place).to(getattr(self.torch, dtype))
+        return full_tensor(self.torch, shape, value, getattr(self.torch, dtype), self.place)
 
     def _extreme(self, choose, a, b):
         unsigned, signed = a.dtype, SIGNED.get(str(a.dtype).rpartition(".")[2])

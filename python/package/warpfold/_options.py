@@ -49,6 +49,11 @@ def _cast(values, dtype):
     return _edit(values, lambda array: array.astype(dtype))
 
 
+def _is_of_floats(function):
+    """Returns whether all results are floats."""
+    return function.result == "float" or function.of_none == -math.inf
+
+
 def _named(function, library, dtype):
     """Returns the name of the type that a caller gave as `dtype`."""
     torch = sys.modules.get("torch")
@@ -63,7 +68,7 @@ def _named(function, library, dtype):
     allowed = [
         one
         for one in _homes.TYPES
-        if (function.result != "float" or "float" in one) and (_is_torch(library) or one != "bfloat16")
+        if (not _is_of_floats(function) or "float" in one) and (_is_torch(library) or one != "bfloat16")
     ]
     if name not in allowed:
         raise TypeError(f"dtype {dtype!r} of {function.name}; there are {', '.join(allowed)}; give one of them")
@@ -98,7 +103,10 @@ def _fill_of(function, dtype, initial):
         return _reduce.initial_of(function, initial, dtype)
     if math.isnan(function.of_none):
         return function.of_none if function.name.startswith("nan") and "float" in dtype else None
-    return function.of_none if "float" in dtype else int(function.of_none)
+    if "float" in dtype:
+        return function.of_none
+    # The reduction refuses integers that lack the infinity.
+    return int(function.of_none) if math.isfinite(function.of_none) else 0
 
 
 def _filled(library, values, mask, fill):
@@ -106,7 +114,7 @@ def _filled(library, values, mask, fill):
     if not _is_torch(library):
         return _edit(values, lambda array: library.where(mask, array, library.full((), fill).astype(array.dtype)))
     name = _type_of(values)
-    fill = library.full((), fill, device=values.device).to(values.dtype)
+    fill = _homes.full_tensor(library, (), fill, values.dtype, values.device)
     if name in _homes.SIGNED:
         signed = getattr(library, _homes.SIGNED[name])
         return library.where(mask, values.view(signed), fill.view(signed)).view(values.dtype)
@@ -153,10 +161,12 @@ def _choose(function, row, is_observed, values, where, axis, keepdims, initial):
 
 
 def _write_all(function, out, results):
-    """Writes results to the caller's arrays; raises an error before any of them is changed."""
+    """Writes results to the caller's arrays, none of which is changed if one of them is refused."""
     rooms = out if function.pair else (out,)
     if not isinstance(rooms, tuple) or len(rooms) != len(results):
         raise TypeError(f"out of type {type(out).__name__} of {function.name}; it must be a tuple of two arrays")
+    if function.pair and rooms[0] is rooms[1]:
+        raise TypeError(f"out of {function.name} names one array twice; it must be a tuple of two arrays")
     for room, result in zip(rooms, results):
         _require_room(room, result)
     for room, result in zip(rooms, results):
@@ -177,12 +187,17 @@ def reduce(function, row, call, wide, is_observed, values, axis, keepdims, dtype
         raise TypeError("stream with dtype, where or out; leave it out, or make it the current stream of PyTorch or CuPy")
     if _library(values) is numpy:
         values = _homes.loaded(values, options.get("device"))
+    initial = options.get("initial")
+    if dtype is not None:
+        dtype = _named(function, _library(values), dtype)
+        if initial is not None:
+            _reduce.initial_of(function, initial, dtype)
+        if "float" in dtype and _type_of(values) in _homes.TYPES and "float" not in _type_of(values):
+            values = _cast(values, dtype)
     if where is not True:
-        initial = options.get("initial")
         values, other = _choose(function, row, is_observed, values, where, axis, keepdims, initial)
         call, wide = (call, wide) if other is None else (other, None)
     if dtype is not None:
-        dtype = _named(function, _library(values), dtype)
         elements, everywhere = _type_of(values), "determinism" in options
         if dtype == "float64" and elements in _SHORT_FLOATS and wide is not None and not (everywhere or is_observed):
             call = wide
@@ -223,5 +238,7 @@ def _require_room(out, result):
         raise ValueError(f"out on {out.device} for results on {result.device}; give an array on {result.device}")
     if is_torch and out.requires_grad and library.is_grad_enabled():
         raise TypeError("out that PyTorch differentiates; leave it out, or call `detach()` first")
+    if is_torch and any(stride == 0 and length > 1 for stride, length in zip(out.stride(), given)):
+        raise ValueError("out is expanded; give an array whose elements have memory of their own")
     if library is numpy and not out.flags.writeable:
         raise ValueError("out is read-only; give an array that can be written")
