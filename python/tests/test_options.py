@@ -205,6 +205,7 @@ def test_invalid_arguments_are_refused(refused):
         (TypeError, lambda: warpfold.sum(["a"], dtype=float), "values of dtype <U1", "convert"),
         (TypeError, lambda: warpfold.logsumexp(values, dtype=int), "dtype <class 'int'> of logsumexp", "float16, float32"),
         (ValueError, lambda: warpfold.logsumexp(values.astype(int), where=mask), "logsumexp of int64", "only floats"),
+        (ValueError, lambda: warpfold.sum(values, initial=10**400), "initial of sum for float32", "fit a float"),
         (ValueError, lambda: warpfold.sum(values, dtype="int8", initial=300), "initial 300 of sum for int8", "-128 to 127"),
         (TypeError, lambda: warpfold.sum(values, where=[1, 0, 1, 0]), "where of int64", "mask of truth values", "values > 0"),
         (ValueError, lambda: warpfold.sum(values, where=[True, False]), "(2,)", "(3, 4)", "broadcast"),

@@ -341,6 +341,16 @@ def test_dtype_and_where_are_differentiated_compiled_and_batched(device):
 
 
 @on_each_device
+def test_extremes_share_gradients_with_initial_alone(device):
+    values = torch.arange(4.0, device=device, requires_grad=True)
+    mask = torch.arange(4, device=device) < 2
+    result = warpfold.max(values, where=mask, initial=1.0)
+    (gradient,) = torch.autograd.grad(result, values)
+    assert result.item() == 1 and gradient.tolist() == [0, 0.5, 0, 0]
+    assert warpfold.sum(values, initial=1e60).item() == math.inf
+
+
+@on_each_device
 def test_invalid_dtype_where_and_out_of_tensors_are_refused(device, refused):
     values, mask = tensor(device), tensor(device) > 0
     parameter, out = torch.nn.Parameter(values), torch.full((4,), 77.0, dtype=torch.float64, device=device)
@@ -349,6 +359,7 @@ def test_invalid_dtype_where_and_out_of_tensors_are_refused(device, refused):
         (TypeError, lambda: warpfold.sum(parameter, 0, out=out), "out for a tensor that PyTorch differentiates", "leave it out", "detach()"),
         (TypeError, lambda: torch.func.vmap(lambda one: warpfold.sum(one, 0, out=out))(values[None]), "out for a tensor", "detach()"),
         (TypeError, lambda: warpfold.sum(values, 0, out=recorded), "out that PyTorch differentiates", "detach()"),
+        (TypeError, lambda: warpfold.sum(parameter, initial=out.sum()), "initial that is a tensor", "give a number"),
         (TypeError, lambda: warpfold.mean(parameter, 0, where=mask), "where of mean", "differentiates", "detach()"),
         (TypeError, lambda: warpfold.sum(values, 0, out=out.float()), "out of float32", "results of float64", "give"),
         (TypeError, lambda: warpfold.sum(values, 0, out=out.cpu().numpy()), "out of type ndarray", "torch.Tensor"),

@@ -64,12 +64,12 @@ initial
     zeros of different signs, the array's library determines which of them `min` and `max` return.""",
     "where": """
 where
-    A mask of booleans that broadcasts to the array's shape: only elements where it is true are reduced. Functions whose
-    result of no elements is an error need `initial` with it.""",
+    A mask of booleans that broadcasts to the array's shape: only elements where it is true are reduced.{need}""",
     "out": """
 out
-    An array of the results' library and shape, into which they are written, and which is returned; two of them in a tuple
-    for two results. A tensor must have the results' type, and NumPy's and CuPy's arrays one of the same kind.""",
+    {room} of the results' library and shape, into which they are written, and which is returned. The results are computed
+    in their own type. A tensor must have that type; for NumPy's and CuPy's arrays they are converted, as by
+    `casting="same_kind"`.""",
 }
 
 _WITHIN = """
@@ -94,7 +94,7 @@ _RESULTS = {
 def _of_none(function):
     if function.of_none is None:
         return "For no elements, it raises a `ValueError`."
-    kind = {"bool": bool, "same": int, "sum": int}.get(function.result, float)
+    kind = {"bool": bool, "same": int, "sum": int, "index": int}.get(function.result, float)
     kind = kind if math.isfinite(function.of_none) else float
     value = "all bits" if function.of_none == -1 else kind(function.of_none)
     return f"For no elements it is {value}."
@@ -196,9 +196,15 @@ def _function(row):
     """Returns the function of a row."""
     defaults = _defaults(row)
     leading = [_parameter("values"), _parameter("axis", None), _parameter("keepdims", False)]
-    about = f"{row.summary} {_RESULTS[row.result]} {_of_none(row)}"
+    # The logarithm of a sum is of floats alone.
+    result = "float" if row.of_none == -math.inf else row.result
+    about = f"{row.summary} {_RESULTS[result]} {_of_none(row)}"
     more = "".join(text for name, text in _OPTIONS.items() if name in defaults)
-    more = more.format(kind="a float" if row.result == "float" else "one of those above")
+    more = more.format(
+        kind="a float" if row.result == "float" else "one of those above",
+        need="" if row.of_none is not None else " Needs `initial`.",
+        room="A tuple of two arrays" if row.pair else "An array",
+    )
     parameters = _PARAMETERS.format(types=", ".join(_native.types()), more=more)
     return _named(_reduction(row, defaults), row.name, _signature(leading, defaults), f"{about}\n{parameters}\n")
 

@@ -95,12 +95,24 @@ def _mask(library, where, values):
         ) from None
 
 
+def _farthest(function, dtype):
+    """Returns the value that a maximum or a minimum takes last."""
+    is_max = function.name.endswith("max")
+    if dtype == "bool":
+        return not is_max
+    if "float" in dtype:
+        return -math.inf if is_max else math.inf
+    limits = numpy.iinfo(dtype)
+    return int(limits.min if is_max else limits.max)
+
+
 def _fill_of(function, dtype, initial):
     """Returns the value of an element that does not change a result; `None` if there is none."""
     if function.of_none is None:
         if initial is None:
             raise ValueError(f"where of {function.name} without the result of no elements; give it as `initial`")
-        return _reduce.initial_of(function, initial, dtype)
+        # The value that cannot change the extreme: `initial` itself would take a share of the gradient.
+        return _farthest(function, dtype)
     if math.isnan(function.of_none):
         return function.of_none if function.name.startswith("nan") and "float" in dtype else None
     if "float" in dtype:

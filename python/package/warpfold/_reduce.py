@@ -80,6 +80,8 @@ def initial_of(function, initial, dtype):
     _homes.refuse_masked(initial, "initial")
     try:
         number = float(initial) if "float" in dtype else operator.index(initial)
+    except OverflowError:
+        raise ValueError(f"initial of {function.name} for {dtype} results; it must fit a float") from None
     except (TypeError, ValueError):
         raise TypeError(f"initial {initial!r} of {function.name} for {dtype} results; it must be {kind}") from None
     if isinstance(number, int):

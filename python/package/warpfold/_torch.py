@@ -256,6 +256,10 @@ def reduce(
             _homes.refuse_masked(values, "values")
         ddof = _reduce.ddof_of(ddof)
         _reduce.require_keepdims(keepdims)
+    if isinstance(initial, Tensor):
+        raise TypeError(
+            "initial that is a tensor, for a tensor that PyTorch differentiates, transforms or compiles; give a number"
+        )
     axes = _reduce.axes_of(axis, values.shape)
     if initial is not None and name in ("min", "max", "nanmin", "nanmax") and 0 in [values.shape[axis] for axis in axes]:
         return values.new_full(_reduce.kept(values.shape, axes, keepdims), initial)
@@ -263,5 +267,8 @@ def reduce(
     if initial is not None:
         if not is_compiling:
             initial = _reduce.initial_of(_ROWS[name], initial, str(result.dtype).rpartition(".")[2])
-        result = _WITH_INITIAL[name](result, result.new_full((), initial))
+        elif isinstance(initial, float) and not result.dtype.is_floating_point:
+            raise TypeError(f"initial {initial} of {name} for integer results; it must be an integer")
+        initial = _homes.full_tensor(torch, (), initial, result.dtype, result.device)
+        result = _WITH_INITIAL[name](result, initial)
     return (result[0], result[1]) if is_pair else result
