@@ -506,7 +506,7 @@ mod tests {
         launch();
         let log = warpfold_sim_driver::record_calls();
         launch();
-        let made = ["cuLaunchKernelEx", "cuEventRecord", "cuEventQuery"].map(|call| log.count(call));
+        let made = ["cuLaunchKernel", "cuEventRecord", "cuEventQuery"].map(|call| log.count(call));
         assert_eq!(made, [1, 0, 0]);
         stream.synchronize().unwrap();
         assert_eq!(sum.read().unwrap(), 3);
