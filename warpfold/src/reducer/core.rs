@@ -179,9 +179,8 @@ impl Core {
     /// # Safety
     /// The workspace must be kept until the task has finished; otherwise as [`run`](Self::run).
     unsafe fn launch(&self, lease: &Lease<'_>, task: &dyn Task, output: u64) -> Result<()> {
-        let context = LaunchContext::new(lease.slots(), output, lease.stream().raw());
         // SAFETY: the slots are ready; the caller keeps workspace, elements and output valid.
-        unsafe { task.enqueue(&self.kernels, &context) }
+        unsafe { self.launch_on(lease.stream(), task, lease.slots(), output) }
     }
 
     /// Returns slots that only work of `stream` uses, or `None` if there are none left.
@@ -201,9 +200,9 @@ impl Core {
         stream: &Stream,
         task: &dyn Task,
         slots: u64,
-        output: &Memory,
+        output: u64,
     ) -> Result<()> {
-        let context = LaunchContext::new(slots, output.address(), stream.raw());
+        let context = LaunchContext::new(slots, output, stream.raw());
         // SAFETY: the conditions are those of this function.
         unsafe { task.enqueue(&self.kernels, &context) }
     }

@@ -109,6 +109,7 @@ impl<'a> OnStream<'a> {
         let plan = input.plan(op, device)?;
         plan.require_room(output.results())?;
         device.require("outputs", output.memory().device())?;
+        let address = output.memory().address();
         let Some(workspace) = workspace else {
             let slots = if plan.task.is_empty() { None } else { core.slots_of(self.stream)? };
             let Some(slots) = slots else { return self.leave(&plan, output) };
@@ -117,7 +118,7 @@ impl<'a> OnStream<'a> {
             plan.task.prepare(core.kernels())?;
             // SAFETY: only work of this stream uses the slots, and each launch leaves them zero. The
             // stream is of this device, and the caller keeps elements, output and kernels.
-            let launched = unsafe { core.launch_on(self.stream, &*plan.task, slots, output.memory()) };
+            let launched = unsafe { core.launch_on(self.stream, &*plan.task, slots, address) };
             return launched.inspect_err(|_| {
                 // SAFETY: as above. If the clear fails, too, later work of the stream does.
                 let _ = unsafe { self.clear_slots(slots) };
@@ -140,7 +141,7 @@ impl<'a> OnStream<'a> {
         unsafe { self.clear_slots(workspace) }?;
         // SAFETY: the slots are zero when the launch begins. The stream is of this device, and the
         // caller keeps elements, output and kernels.
-        unsafe { core.launch_on(self.stream, &*plan.task, workspace, output.memory()) }
+        unsafe { core.launch_on(self.stream, &*plan.task, workspace, address) }
     }
 
     /// # Safety
