@@ -98,7 +98,8 @@ pub use runs::{RunKey, RunsMemory, RunsScratch, count_runs, write_runs};
 pub use segments::{SegmentsMemory, in_place, read_offset, segments};
 pub use top::{Order, TopKey, TopMemory, top_grid, top_warp};
 pub use traits::{
-    ACCUMULATORS, CombineOf, ContinuedOf, Reduction, Vector, VectorReduction, count, in_vectors, lanes,
+    ACCUMULATORS, CombineOf, ContinuedOf, Reduction, Vector, VectorReduction, accumulate_vector, count,
+    in_vectors, lanes,
 };
 pub use unrolled::Unrolled;
 pub use view::{view_elements, view_groups};

@@ -116,9 +116,8 @@ pub trait Reduction: Sized + 'static {
     fn combine(a: Self::Partial, b: Self::Partial) -> Self::Partial;
 
     /// Combines the partial results of a warp's lanes faster than pair by pair, if there is a way, as
-    /// with a hardware instruction.
-    /// Returns `None` either in all lanes or in none, independently of the values; otherwise returns the
-    /// [`combine`](Self::combine) of the lanes in `members` in every lane.
+    /// with a hardware instruction. Returns `None` either in all lanes or in none, independently of the
+    /// values; otherwise returns the [`combine`](Self::combine) of the lanes in `members` in every lane.
     ///
     /// # Safety
     /// All lanes in `members` call it together, the calling lane among them.
@@ -239,9 +238,7 @@ pub trait VectorReduction: Reduction {
     /// Combines a vector into the partial result of the elements before it, if any.
     #[inline(always)]
     fn accumulate_vector(partial: &mut Self::Partial, vector: Vector, index: u64) {
-        let mut accumulator = Self::start();
-        Self::accumulate(&mut accumulator, 0, vector, index);
-        *partial = Self::combine(*partial, Self::close(accumulator));
+        accumulate_vector::<Self>(partial, vector, index);
     }
 
     /// Combines an element into the partial result of the elements before it, if any.
@@ -323,6 +320,14 @@ pub(super) unsafe fn write_seen<F: VectorReduction>(
             to.write_volatile(*from);
         }
     }
+}
+
+/// Combines a vector into a partial result through an accumulator of its own.
+#[inline(always)]
+pub fn accumulate_vector<F: VectorReduction>(partial: &mut F::Partial, vector: Vector, index: u64) {
+    let mut accumulator = F::start();
+    F::accumulate(&mut accumulator, 0, vector, index);
+    *partial = F::combine(*partial, F::close(accumulator));
 }
 
 /// Combines a vector's elements as a tree. Returns the identity if elements are loaded one by one.

@@ -20,7 +20,7 @@ use warpfold_device::{
     Value, combined_by,
     math::fma,
     op::{Number, Operation, Sum},
-    reduction::{ACCUMULATORS, Reduction, Vector, VectorReduction},
+    reduction::{self, ACCUMULATORS, Reduction, Vector, VectorReduction},
     thread::Few,
     value,
     warp::{self, FULL_WARP, WARP_SIZE, warp_vote_ballot},
@@ -47,13 +47,26 @@ pub(super) trait Moments: Value {
     fn combine(a: Self, b: Self) -> Self;
     /// # Safety
     /// Same as [`Operation::combine_warp`].
-    unsafe fn combine_warp(self, members: u32) -> Option<Self>;
+    #[inline(always)]
+    unsafe fn combine_warp(self, _members: u32) -> Option<Self> {
+        None
+    }
     fn elements(self) -> u64;
     /// Returns the mean and the variance, both NaN for no elements.
     fn finish(self) -> [f64; 2];
-    /// Adds `count` elements. `first` returns a finite one of them, or 0 if there is none; `distances`
-    /// returns their distances from a pivot.
-    fn add(&mut self, count: u64, first: impl FnOnce() -> f64, distances: impl FnOnce(f64) -> Distances);
+    /// Adds `count` elements without far distances. `first` returns a finite one of them, or 0 if there
+    /// is none; `distances` returns their distances from a pivot.
+    #[inline(always)]
+    fn add(
+        &mut self,
+        count: u64,
+        first: impl FnOnce() -> f64,
+        distances: impl FnOnce(f64) -> Distances,
+    ) {
+        let pivot = first();
+        let added = Self::of(count, pivot, distances(pivot), Distances::NONE);
+        *self = Self::combine(*self, added);
+    }
 }
 
 value! {
@@ -216,11 +229,6 @@ impl Moments for Centered {
     }
 
     #[inline(always)]
-    unsafe fn combine_warp(self, _members: u32) -> Option<Self> {
-        None
-    }
-
-    #[inline(always)]
     fn elements(self) -> u64 {
         self.count & !FAR
     }
@@ -230,19 +238,6 @@ impl Moments for Centered {
         let variance = self.squares / self.elements() as f64;
         let mean = if self.count == 0 { f64::NAN } else { self.mean.value() };
         [mean, if self.count & FAR != 0 { variance * UP * UP } else { variance }]
-    }
-
-    /// Adds elements without far distances.
-    #[inline(always)]
-    fn add(
-        &mut self,
-        count: u64,
-        first: impl FnOnce() -> f64,
-        distances: impl FnOnce(f64) -> Distances,
-    ) {
-        let pivot = first();
-        let added = Self::of(count, pivot, distances(pivot), Distances::NONE);
-        *self = Self::combine(*self, added);
     }
 }
 
@@ -411,10 +406,7 @@ impl<T: Floats, W: NanFilter> VectorReduction for SpreadOf<T, W> {
     #[inline(always)]
     fn accumulate_vector(moments: &mut Self::Partial, vector: Vector, index: u64) {
         if Self::Partial::HAS_FAR || W::SKIPS {
-            let mut kept = Self::start();
-            Self::accumulate(&mut kept, 0, vector, index);
-            *moments = Merge::combine(*moments, Self::close(kept));
-            return;
+            return reduction::accumulate_vector::<Self>(moments, vector, index);
         }
         moments.add(
             T::LANES,
