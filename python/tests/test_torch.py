@@ -348,6 +348,8 @@ def test_extremes_share_gradients_with_initial_alone(device):
     (gradient,) = torch.autograd.grad(result, values)
     assert result.item() == 1 and gradient.tolist() == [0, 0.5, 0, 0]
     assert warpfold.sum(values, initial=1e60).item() == math.inf
+    none = torch.empty(0, dtype=torch.float16, device=device, requires_grad=True)
+    assert warpfold.max(none, initial=1e60).item() == math.inf
 
 
 @on_each_device

@@ -261,14 +261,19 @@ def reduce(
             "initial that is a tensor, for a tensor that PyTorch differentiates, transforms or compiles; give a number"
         )
     axes = _reduce.axes_of(axis, values.shape)
+
+    def full(shape, dtype):
+        if not is_compiling:
+            number = _reduce.initial_of(_ROWS[name], initial, str(dtype).rpartition(".")[2])
+        elif isinstance(initial, float) and not dtype.is_floating_point:
+            raise TypeError(f"initial {initial} of {name} for integer results; it must be an integer")
+        else:
+            number = initial
+        return _homes.full_tensor(torch, shape, number, dtype, values.device)
+
     if initial is not None and name in ("min", "max", "nanmin", "nanmax") and 0 in [values.shape[axis] for axis in axes]:
-        return values.new_full(_reduce.kept(values.shape, axes, keepdims), initial)
+        return full(_reduce.kept(values.shape, axes, keepdims), values.dtype)
     result = _call(values, name, axes, bool(keepdims), float(ddof), determinism)
     if initial is not None:
-        if not is_compiling:
-            initial = _reduce.initial_of(_ROWS[name], initial, str(result.dtype).rpartition(".")[2])
-        elif isinstance(initial, float) and not result.dtype.is_floating_point:
-            raise TypeError(f"initial {initial} of {name} for integer results; it must be an integer")
-        initial = _homes.full_tensor(torch, (), initial, result.dtype, result.device)
-        result = _WITH_INITIAL[name](result, initial)
+        result = _WITH_INITIAL[name](result, full((), result.dtype))
     return (result[0], result[1]) if is_pair else result
