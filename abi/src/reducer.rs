@@ -8,6 +8,8 @@
 //! If several blocks share a row of a matrix, this holds for each row's blocks; their cells begin at an
 //! offset of [`SLOT_BYTES`] per block of the earlier rows.
 
+use crate::custom::in_groups;
+
 /// Bytes of a group, the unit that threads load.
 pub const GROUP_BYTES: u32 = 16;
 
@@ -83,6 +85,15 @@ pub const AXIS_BLOCK: u32 = 512;
 
 /// [`AXIS_BLOCK`] of [wide](is_wide) operations.
 pub const WIDE_AXIS_BLOCK: u32 = 256;
+
+/// Returns the number of rows that a thread loads at once of `columns` columns of elements of `bytes`
+/// bytes: [`GROUPS_IN_FLIGHT`], or more for small loads and for 16 bytes of each column. A multiple of
+/// [`GROUPS_IN_FLIGHT`], at most four times as much.
+pub const fn axis_rows(bytes: u64, columns: u64) -> u32 {
+    let few = if columns * bytes <= 8 { 2 * GROUPS_IN_FLIGHT } else { GROUPS_IN_FLIGHT };
+    let in_group = if in_groups(bytes) { GROUP_BYTES / bytes as u32 } else { 1 };
+    if in_group > few { in_group } else { few }
+}
 
 /// Tiles of the `bulk` kernel's ring: one is reduced, the others are in flight.
 pub const BULK_STAGES: u32 = 3;

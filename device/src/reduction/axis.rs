@@ -8,19 +8,23 @@
 //!   device.
 //! - [`axis_lanes`]: one thread per column, for matrices that are too small for a block.
 //!
+//! A thread of a strip accumulates 16 bytes of each of its columns as one [`Vector`], like the kernels
+//! that load neighbouring elements. The rows that remain are accumulated one by one, as are those of
+//! operations that need their indices.
+//!
 //! Results are reproducible: the order of combination depends only on the shape and the launch.
 
-use core::{marker::PhantomData, ptr::null_mut};
+use core::{marker::PhantomData, mem::transmute_copy, ptr::null_mut};
 
 use warpfold_abi::{
     arguments::{ReduceAxis, ReduceCut},
-    reducer::{GROUP_BYTES, PRESENT, is_wide},
+    reducer::{GROUP_BYTES, PRESENT, axis_rows, is_wide},
 };
 
 use super::{
-    ACCUMULATORS, VectorReduction,
+    ACCUMULATORS, Vector, VectorReduction,
     grid::in_turn,
-    in_vectors, launch_dependents_late,
+    in_vectors, lanes, launch_dependents_late,
     partial::{Cells, is_present, publish, take},
 };
 use crate::{
@@ -138,6 +142,10 @@ type Few<T> = [T; ACCUMULATORS];
 /// A thread's columns of a [strip](self): at most four, from `first` on, `distance` apart.
 pub(super) trait Columns<T> {
     const LEN: usize;
+    /// `true` if a thread accumulates its columns as vectors, and not element by element.
+    const IN_VECTORS: bool = in_vectors::<T>();
+    /// Rows that a thread loads at once.
+    const ROWS: u32 = axis_rows(size_of::<T>() as u64, Self::LEN as u64);
     fn distance(across: u32) -> u32;
     fn first(beside: u32) -> u32;
     /// Loads the first `wanted` of a thread's elements of a row, and the element at `any` in place of
@@ -188,6 +196,8 @@ impl<T: Copy> Columns<T> for Packed {
 
 impl<T: Copy> Columns<T> for Spaced {
     const LEN: usize = ACCUMULATORS;
+    /// The addresses of four columns leave too few registers.
+    const IN_VECTORS: bool = false;
 
     #[inline(always)]
     fn distance(across: u32) -> u32 {
@@ -442,42 +452,123 @@ unsafe fn rows<F: VectorReduction, C: Columns<F::Element>>(
 ) -> Kept<F, C> {
     let ReduceAxis { input, len, pitch, .. } = arguments;
     let Place { wanted, above, height, part, share, across, .. } = place;
-    // If loads are small, twice as many are in flight.
-    let twice = C::LEN * size_of::<F::Element>() <= 8;
-    let turn = height * if twice { 2 * ACCUMULATORS as u32 } else { ACCUMULATORS as u32 };
     let mut kept = Kept::<F, C>::new();
-    let mut start = u64::from(part) * u64::from(turn);
-    while start < len {
-        // The number of rows fits in 32 bits, in which comparisons are cheap.
-        let rest = Ord::min(len - start, u64::from(turn)) as u32;
+    // Loads four of this thread's rows, its row `from` first, of the `rest` rows from `start` on.
+    let load = |start: u64, from: u32, rest: u32| -> Rows<F::Element> {
         let mine = first.wrapping_add(((start + u64::from(above)) * pitch) as usize);
-        let load = |from: u32| -> [Few<F::Element>; ACCUMULATORS] {
-            core::array::from_fn(|k| {
-                let row = (from + k as u32) * height;
-                let address = mine.wrapping_add((u64::from(row) * pitch) as usize);
-                let wanted = if row + above < rest { wanted } else { 0 };
-                // SAFETY: wanted elements are in the input, and so is the element at `input`.
-                unsafe { C::load(address, across, wanted, input) }
-            })
+        core::array::from_fn(|k| {
+            let row = (from + k as u32) * height;
+            let address = mine.wrapping_add((u64::from(row) * pitch) as usize);
+            let wanted = if row + above < rest { wanted } else { 0 };
+            // SAFETY: wanted elements are in the input, and so is the element at `input`.
+            unsafe { C::load(address, across, wanted, input) }
+        })
+    };
+    // If loads are small, twice as many are in flight.
+    let few = if C::LEN * size_of::<F::Element>() <= 8 { 8 } else { 4 };
+    let turn = height * few;
+    // The first of the rows that are accumulated one by one, their end, and the turns between them.
+    let (mut start, mut end, mut step) = (u64::from(part) * u64::from(turn), len, share);
+    if const { C::IN_VECTORS && !F::INDEXED } {
+        if wanted == 0 {
+            return kept;
+        }
+        let turn = height * C::ROWS;
+        start = u64::from(part) * u64::from(turn);
+        // Four variables: an array would be placed in local memory.
+        let (mut a, mut b, mut c, mut d) = (F::start(), F::start(), F::start(), F::start());
+        while start + u64::from(turn) <= len {
+            let load = |from| load(start, from, turn);
+            let x = load(0);
+            let y = if C::ROWS > 4 { load(4) } else { x };
+            let (z, w) = if C::ROWS > 8 { (load(8), load(12)) } else { (x, y) };
+            let loaded = [x, y, z, w];
+            let column = #[inline(always)]
+            |accumulator: &mut F::Accumulator, at: usize| {
+                if at < C::LEN {
+                    accumulate_column::<F>(accumulator, C::ROWS, |row| loaded[row / 4][row % 4][at]);
+                }
+            };
+            column(&mut a, 0);
+            column(&mut b, 1);
+            column(&mut c, 2);
+            column(&mut d, 3);
+            start += u64::from(share) * u64::from(turn);
+        }
+        let close = |accumulator, at| {
+            if at < C::LEN { F::close(accumulator) } else { F::IDENTITY }
         };
-        let accumulate = |kept: &mut Kept<F, C>, loaded: [Few<F::Element>; ACCUMULATORS], from: u32| {
-            in_turn(loaded, |k, elements| {
+        kept.0 = [close(a, 0), close(b, 1), close(c, 2), close(d, 3)];
+        (end, step) = (Ord::min(start + u64::from(turn), len), 1);
+    }
+    while start < end {
+        // The number of rows fits in 32 bits, in which comparisons are cheap.
+        let rest = Ord::min(end - start, u64::from(turn)) as u32;
+        let accumulate = #[inline(always)]
+        |kept: &mut Kept<F, C>, loaded: Rows<F::Element>, from: u32| {
+            let accumulate = #[inline(always)]
+            |k, elements| {
                 let row = (from + k as u32) * height + above;
                 let wanted = if row < rest { wanted } else { 0 };
                 kept.accumulate(elements, wanted, start + u64::from(row));
-            });
+            };
+            in_turn(loaded, accumulate);
         };
-        let loaded = load(0);
-        if twice {
-            let more = load(ACCUMULATORS as u32);
+        let loaded = load(start, 0, rest);
+        if few > 4 {
+            let more = load(start, 4, rest);
             accumulate(&mut kept, loaded, 0);
-            accumulate(&mut kept, more, ACCUMULATORS as u32);
+            accumulate(&mut kept, more, 4);
         } else {
             accumulate(&mut kept, loaded, 0);
         }
-        start += u64::from(share) * u64::from(turn);
+        start += u64::from(step) * u64::from(turn);
     }
     kept
+}
+
+/// A thread's elements of four rows.
+type Rows<T> = [Few<T>; ACCUMULATORS];
+
+/// Accumulates the elements of `rows` rows of a column, which are whole vectors.
+#[inline(always)]
+fn accumulate_column<F: VectorReduction>(
+    accumulator: &mut F::Accumulator,
+    rows: u32,
+    element: impl Fn(usize) -> F::Element,
+) {
+    let accumulate = #[inline(always)]
+    |vector, ()| {
+        let first = vector * const { lanes::<F::Element>() as usize };
+        if first < rows as usize {
+            F::accumulate(accumulator, 0, gather(|lane| element(first + lane)), 0);
+        }
+    };
+    in_turn([(); ACCUMULATORS], accumulate);
+}
+
+/// Returns the vector of some elements.
+#[inline(always)]
+fn gather<T: Copy>(element: impl Fn(usize) -> T) -> Vector {
+    let byte = |lane| u32::from(bits::<_, u8>(element(lane)));
+    let half = |lane| u32::from(bits::<_, u16>(element(lane)));
+    let word = |at| match size_of::<T>() {
+        1 => {
+            let lane = 4 * at;
+            byte(lane) | byte(lane + 1) << 8 | byte(lane + 2) << 16 | byte(lane + 3) << 24
+        }
+        2 => half(2 * at) | half(2 * at + 1) << 16,
+        4 => bits(element(at)),
+        8 => bits::<_, [u32; 2]>(element(at / 2))[at % 2],
+        _ => bits::<_, Vector>(element(0))[at],
+    };
+    [word(0), word(1), word(2), word(3)]
+}
+
+#[inline(always)]
+fn bits<T: Copy, B: Copy>(element: T) -> B {
+    // SAFETY: in code that runs, an element has the size of `B`, of which all bit patterns are valid.
+    unsafe { transmute_copy(&element) }
 }
 
 /// Combines the values of threads above each other; the result is valid in the thread with `above == 0`.

@@ -15,7 +15,7 @@
 use warpfold_abi::{
     WARP_SIZE,
     custom::in_groups,
-    reducer::{AXIS_BLOCK, GROUP_BYTES, GROUPS_IN_FLIGHT},
+    reducer::{AXIS_BLOCK, GROUP_BYTES, GROUPS_IN_FLIGHT, axis_rows},
 };
 
 use super::AxisTask;
@@ -23,8 +23,8 @@ use crate::{names::AxisKernel, tuning::Shape};
 
 /// Block sizes in threads. An operation is limited to the largest that its kernels' registers allow.
 pub(crate) const BLOCKS: &[u32] = &[AXIS_BLOCK, 256, 128, 64, 32];
-/// Maximum number of columns per thread, and of rows that a thread has in flight. It is a constant of
-/// the kernels.
+/// Maximum number of columns per thread, and the least number of rows that it loads at once. A constant
+/// of the kernels.
 const FEW: u64 = GROUPS_IN_FLIGHT as u64;
 /// Matrices of fewer bytes have one thread per column.
 const LANES_BYTES: u64 = 2 << 10;
@@ -106,6 +106,9 @@ impl AxisLaunch {
         let found = widths.into_iter().find(|&across| strips(across) * 10 >= alone * 9);
         if let Some(across) = found {
             let across = if task.len <= SHORT { block.min(units) } else { across };
+            // Strips of equal width; an even number of threads, so that few strips begin within 32 bytes.
+            let even = units.div_ceil(strips(across) / task.matrices).next_multiple_of(2);
+            let across = even.min(across);
             let above = (block / across).min(task.len.div_ceil(ROWS)).max(1);
             return Self::of(kernel, across, above, 1, strips(across));
         }
@@ -115,10 +118,13 @@ impl AxisLaunch {
             AxisKernel::Spaced => 32.min(units),
             _ => units.min(largest),
         };
-        let above = (largest / across).min(task.len.div_ceil(FEW));
+        // Elements whose indices matter, and those of spaced columns, are accumulated one by one.
+        let in_vectors = kernel != AxisKernel::Spaced && !task.code.is_indexed();
+        let rows = if in_vectors { axis_rows(task.code.element_bytes(), each).into() } else { FEW };
+        let above = (largest / across).min(task.len.div_ceil(rows));
         let narrow = across <= NARROW || kernel != AxisKernel::Packs;
         let room = resident(largest, if narrow { BUSY_NARROW } else { BUSY });
-        let turns = task.len.div_ceil(above * FEW);
+        let turns = task.len.div_ceil(above * rows);
         let slots = Self::SLOTS / task.code.slot_bytes() / (across * each) / strips(across);
         let least = (room / strips(across)).max(1);
         // More blocks than are resident at once cost nothing, unless the last round has few of them.
@@ -219,7 +225,8 @@ mod tests {
         assert_eq!(u64::from(blocks), strips * u64::from(share), "{what}");
         let slots = u64::from(blocks) * u64::from(across) * each * slot_bytes;
         assert!(share == 1 || slots <= AxisLaunch::SLOTS, "{what}");
-        let turn = u64::from(block / across) * FEW;
+        let rows = if kernel == AxisKernel::Spaced { FEW } else { axis_rows(size, each).into() };
+        let turn = u64::from(block / across) * rows;
         assert!(u64::from(share - 1) * turn < task.len, "an idle block: {what}");
     }
 
