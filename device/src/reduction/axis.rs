@@ -567,7 +567,7 @@ fn gather<T: Copy>(element: impl Fn(usize) -> T) -> Vector {
 
 #[inline(always)]
 fn bits<T: Copy, B: Copy>(element: T) -> B {
-    // SAFETY: in code that runs, an element has the size of `B`, of which all bit patterns are valid.
+    // SAFETY: in code that runs, `B` is as large as an element, and all bit patterns of a `B` are valid.
     unsafe { transmute_copy(&element) }
 }
 

@@ -106,7 +106,7 @@ impl AxisLaunch {
         let found = widths.into_iter().find(|&across| strips(across) * 10 >= alone * 9);
         if let Some(across) = found {
             let across = if task.len <= SHORT { block.min(units) } else { across };
-            // Strips of equal width; an even number of threads, so that few strips begin within 32 bytes.
+            // Strips of equal width, and of an even number of threads: few begin within 32 bytes.
             let even = units.div_ceil(strips(across) / task.matrices).next_multiple_of(2);
             let across = even.min(across);
             let above = (block / across).min(task.len.div_ceil(ROWS)).max(1);
