@@ -87,12 +87,17 @@ pub const AXIS_BLOCK: u32 = 512;
 pub const WIDE_AXIS_BLOCK: u32 = 256;
 
 /// Returns the number of rows that a thread loads at once of `columns` columns of elements of `bytes`
-/// bytes: [`GROUPS_IN_FLIGHT`], or more for small loads and for 16 bytes of each column. A multiple of
-/// [`GROUPS_IN_FLIGHT`], at most four times as much.
+/// bytes: [`GROUPS_IN_FLIGHT`], or twice as many if loads are small.
 pub const fn axis_rows(bytes: u64, columns: u64) -> u32 {
-    let few = if columns * bytes <= 8 { 2 * GROUPS_IN_FLIGHT } else { GROUPS_IN_FLIGHT };
+    if columns * bytes <= 8 { 2 * GROUPS_IN_FLIGHT } else { GROUPS_IN_FLIGHT }
+}
+
+/// Returns [`axis_rows`], or more if they are less than a group of each column. A multiple of
+/// [`GROUPS_IN_FLIGHT`], at most four times as much.
+pub const fn axis_group_rows(bytes: u64, columns: u64) -> u32 {
+    let rows = axis_rows(bytes, columns);
     let in_group = if in_groups(bytes) { GROUP_BYTES / bytes as u32 } else { 1 };
-    if in_group > few { in_group } else { few }
+    if in_group > rows { in_group } else { rows }
 }
 
 /// Tiles of the `bulk` kernel's ring: one is reduced, the others are in flight.

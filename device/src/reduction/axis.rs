@@ -14,11 +14,11 @@
 //!
 //! Results are reproducible: the order of combination depends only on the shape and the launch.
 
-use core::{marker::PhantomData, mem::transmute_copy, ptr::null_mut};
+use core::{marker::PhantomData, ptr::null_mut};
 
 use warpfold_abi::{
     arguments::{ReduceAxis, ReduceCut},
-    reducer::{GROUP_BYTES, PRESENT, axis_rows, is_wide},
+    reducer::{GROUP_BYTES, PRESENT, axis_group_rows, axis_rows, is_wide},
 };
 
 use super::{
@@ -26,6 +26,7 @@ use super::{
     grid::in_turn,
     in_vectors, lanes, launch_dependents_late,
     partial::{Cells, is_present, publish, take},
+    traits::reinterpret,
 };
 use crate::{
     Shared, Value, block,
@@ -144,8 +145,10 @@ pub(super) trait Columns<T> {
     const LEN: usize;
     /// `true` if a thread accumulates its columns as vectors, and not element by element.
     const IN_VECTORS: bool = in_vectors::<T>();
-    /// Rows that a thread loads at once.
+    /// Rows that a thread loads at once, and accumulates one by one.
     const ROWS: u32 = axis_rows(size_of::<T>() as u64, Self::LEN as u64);
+    /// Rows that a thread loads at once, and accumulates as vectors.
+    const GROUP_ROWS: u32 = axis_group_rows(size_of::<T>() as u64, Self::LEN as u64);
     fn distance(across: u32) -> u32;
     fn first(beside: u32) -> u32;
     /// Loads the first `wanted` of a thread's elements of a row, and the element at `any` in place of
@@ -464,29 +467,28 @@ unsafe fn rows<F: VectorReduction, C: Columns<F::Element>>(
             unsafe { C::load(address, across, wanted, input) }
         })
     };
-    // If loads are small, twice as many are in flight.
-    let few = if C::LEN * size_of::<F::Element>() <= 8 { 8 } else { 4 };
-    let turn = height * few;
+    let turn = height * C::ROWS;
     // The first of the rows that are accumulated one by one, their end, and the turns between them.
     let (mut start, mut end, mut step) = (u64::from(part) * u64::from(turn), len, share);
     if const { C::IN_VECTORS && !F::INDEXED } {
         if wanted == 0 {
             return kept;
         }
-        let turn = height * C::ROWS;
+        let turn = height * C::GROUP_ROWS;
         start = u64::from(part) * u64::from(turn);
-        // Four variables: an array would be placed in local memory.
+        // Not an array, with which columns of third moments take a third longer.
         let (mut a, mut b, mut c, mut d) = (F::start(), F::start(), F::start(), F::start());
         while start + u64::from(turn) <= len {
             let load = |from| load(start, from, turn);
             let x = load(0);
-            let y = if C::ROWS > 4 { load(4) } else { x };
-            let (z, w) = if C::ROWS > 8 { (load(8), load(12)) } else { (x, y) };
+            let y = if C::GROUP_ROWS > 4 { load(4) } else { x };
+            let (z, w) = if C::GROUP_ROWS > 8 { (load(8), load(12)) } else { (x, y) };
             let loaded = [x, y, z, w];
             let column = #[inline(always)]
             |accumulator: &mut F::Accumulator, at: usize| {
                 if at < C::LEN {
-                    accumulate_column::<F>(accumulator, C::ROWS, |row| loaded[row / 4][row % 4][at]);
+                    let element = |row: usize| loaded[row / 4][row % 4][at];
+                    accumulate_column::<F>(accumulator, C::GROUP_ROWS, element);
                 }
             };
             column(&mut a, 0);
@@ -515,7 +517,7 @@ unsafe fn rows<F: VectorReduction, C: Columns<F::Element>>(
             in_turn(loaded, accumulate);
         };
         let loaded = load(start, 0, rest);
-        if few > 4 {
+        if C::ROWS > 4 {
             let more = load(start, 4, rest);
             accumulate(&mut kept, loaded, 0);
             accumulate(&mut kept, more, 4);
@@ -550,25 +552,19 @@ fn accumulate_column<F: VectorReduction>(
 /// Returns the vector of some elements.
 #[inline(always)]
 fn gather<T: Copy>(element: impl Fn(usize) -> T) -> Vector {
-    let byte = |lane| u32::from(bits::<_, u8>(element(lane)));
-    let half = |lane| u32::from(bits::<_, u16>(element(lane)));
+    let byte = |lane| u32::from(reinterpret::<_, u8>(element(lane)));
+    let half = |lane| u32::from(reinterpret::<_, u16>(element(lane)));
     let word = |at| match size_of::<T>() {
         1 => {
             let lane = 4 * at;
             byte(lane) | byte(lane + 1) << 8 | byte(lane + 2) << 16 | byte(lane + 3) << 24
         }
         2 => half(2 * at) | half(2 * at + 1) << 16,
-        4 => bits(element(at)),
-        8 => bits::<_, [u32; 2]>(element(at / 2))[at % 2],
-        _ => bits::<_, Vector>(element(0))[at],
+        4 => reinterpret(element(at)),
+        8 => reinterpret::<_, [u32; 2]>(element(at / 2))[at % 2],
+        _ => reinterpret::<_, Vector>(element(0))[at],
     };
     [word(0), word(1), word(2), word(3)]
-}
-
-#[inline(always)]
-fn bits<T: Copy, B: Copy>(element: T) -> B {
-    // SAFETY: in code that runs, `B` is as large as an element, and all bit patterns of a `B` are valid.
-    unsafe { transmute_copy(&element) }
 }
 
 /// Combines the values of threads above each other; the result is valid in the thread with `above == 0`.

@@ -337,7 +337,7 @@ fn map_vector<R: Reduction>(vector: Vector, index: u64) -> R::Partial {
         return R::IDENTITY;
     }
     if size_of::<R::Element>() == size_of::<Vector>() {
-        return R::map(element(vector), index);
+        return R::map(reinterpret(vector), index);
     }
     let [a, b, c, d] = vector;
     let half = lanes::<R::Element>() / 2;
@@ -347,7 +347,7 @@ fn map_vector<R: Reduction>(vector: Vector, index: u64) -> R::Partial {
 #[inline(always)]
 fn map_pair<R: Reduction>(pair: [u32; 2], index: u64) -> R::Partial {
     if size_of::<R::Element>() == size_of::<[u32; 2]>() {
-        return R::map(element(pair), index);
+        return R::map(reinterpret(pair), index);
     }
     let [a, b] = pair;
     let quarter = lanes::<R::Element>() / 4;
@@ -357,7 +357,7 @@ fn map_pair<R: Reduction>(pair: [u32; 2], index: u64) -> R::Partial {
 #[inline(always)]
 fn map_word<R: Reduction>(word: u32, index: u64) -> R::Partial {
     if size_of::<R::Element>() == size_of::<u32>() {
-        return R::map(element(word), index);
+        return R::map(reinterpret(word), index);
     }
     let eighth = lanes::<R::Element>() / 8;
     R::combine(map_half::<R>(word as u16, index), map_half::<R>((word >> 16) as u16, index + eighth))
@@ -366,13 +366,15 @@ fn map_word<R: Reduction>(word: u32, index: u64) -> R::Partial {
 #[inline(always)]
 fn map_half<R: Reduction>(half: u16, index: u64) -> R::Partial {
     if size_of::<R::Element>() == size_of::<u16>() {
-        return R::map(element(half), index);
+        return R::map(reinterpret(half), index);
     }
-    R::combine(R::map(element(half as u8), index), R::map(element((half >> 8) as u8), index + 1))
+    R::combine(R::map(reinterpret(half as u8), index), R::map(reinterpret((half >> 8) as u8), index + 1))
 }
 
+/// Returns the element or the word with the same bits, which has the same size in code that runs.
 #[inline(always)]
-fn element<B: Copy, T: Copy>(bits: B) -> T {
-    // SAFETY: in code that runs, `bits` has the size of an element; all bit patterns are valid elements.
+pub(super) fn reinterpret<A: Copy, B: Copy>(bits: A) -> B {
+    // SAFETY: in code that runs, both have the same size; all bit patterns of elements and of words are
+    // valid.
     unsafe { transmute_copy(&bits) }
 }

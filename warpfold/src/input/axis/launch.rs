@@ -15,7 +15,7 @@
 use warpfold_abi::{
     WARP_SIZE,
     custom::in_groups,
-    reducer::{AXIS_BLOCK, GROUP_BYTES, GROUPS_IN_FLIGHT, axis_rows},
+    reducer::{AXIS_BLOCK, GROUP_BYTES, GROUPS_IN_FLIGHT, axis_group_rows},
 };
 
 use super::AxisTask;
@@ -107,7 +107,7 @@ impl AxisLaunch {
         if let Some(across) = found {
             let across = if task.len <= SHORT { block.min(units) } else { across };
             // Strips of equal width, and of an even number of threads: few begin within 32 bytes.
-            let even = units.div_ceil(strips(across) / task.matrices).next_multiple_of(2);
+            let even = units.div_ceil(units.div_ceil(across)).next_multiple_of(2);
             let across = even.min(across);
             let above = (block / across).min(task.len.div_ceil(ROWS)).max(1);
             return Self::of(kernel, across, above, 1, strips(across));
@@ -120,7 +120,8 @@ impl AxisLaunch {
         };
         // Elements whose indices matter, and those of spaced columns, are accumulated one by one.
         let in_vectors = kernel != AxisKernel::Spaced && !task.code.is_indexed();
-        let rows = if in_vectors { axis_rows(task.code.element_bytes(), each).into() } else { FEW };
+        let rows =
+            if in_vectors { axis_group_rows(task.code.element_bytes(), each).into() } else { FEW };
         let above = (largest / across).min(task.len.div_ceil(rows));
         let narrow = across <= NARROW || kernel != AxisKernel::Packs;
         let room = resident(largest, if narrow { BUSY_NARROW } else { BUSY });
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!(u64::from(blocks), strips * u64::from(share), "{what}");
         let slots = u64::from(blocks) * u64::from(across) * each * slot_bytes;
         assert!(share == 1 || slots <= AxisLaunch::SLOTS, "{what}");
-        let rows = if kernel == AxisKernel::Spaced { FEW } else { axis_rows(size, each).into() };
+        let rows = if kernel == AxisKernel::Spaced { FEW } else { axis_group_rows(size, each).into() };
         let turn = u64::from(block / across) * rows;
         assert!(u64::from(share - 1) * turn < task.len, "an idle block: {what}");
     }
