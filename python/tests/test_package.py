@@ -1,8 +1,11 @@
-"""The type stubs of the package, and the examples of its README and its docstring."""
+"""The type stubs of the package, the examples of its README and its docstring, and its command."""
 
 import doctest
 import pathlib
+import subprocess
+import sys
 
+import pytest
 import warpfold
 
 import stubs
@@ -24,3 +27,23 @@ def test_readme_examples_print_what_they_show():
 def test_docstring_examples_print_what_they_show():
     results = doctest.testmod(warpfold)
     assert results.failed == 0 and results.attempted > 1
+
+
+@pytest.mark.skipif(not warpfold.device("auto").simulated, reason="there is a GPU")
+def test_bench_without_a_gpu_is_an_error_of_one_line():
+    done = subprocess.run([sys.executable, "-m", "warpfold", "bench", "sum"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith("error: no GPU was found;")
+
+
+@pytest.mark.parametrize(
+    "given, reason",
+    [
+        (["--shape", "4x"], "'4x'; give lengths of 1 or more"),
+        (["--shape", "0"], "'0'; give lengths of 1 or more"),
+        (["--rounds", "1"], "'1'; give a number of 2 or more"),
+    ],
+)
+def test_arguments_of_bench_are_checked(given, reason):
+    done = subprocess.run([sys.executable, "-m", "warpfold", "bench", *given], capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and reason in done.stderr

@@ -24,9 +24,10 @@ SHAPES = [
 ]
 
 if __name__ == "__main__":
+    present = _bench.libraries()
     for name in sys.argv[1:] or _bench.PYTORCH:
         for shape, axis, dtype in SHAPES:
-            for library, times in _bench.measure(name, shape, axis, dtype, ROUNDS).items():
+            for library, times in _bench.measure(present, name, shape, axis, dtype, ROUNDS).items():
                 line = {"library": library, "op": name, "shape": shape, "axis": axis, "dtype": dtype}
                 for what, (q1, median, q3) in times.items():
                     line[what] = {"median": round(median, 3), "q1": round(q1, 3), "q3": round(q3, 3)}

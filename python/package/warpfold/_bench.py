@@ -2,8 +2,8 @@
 after another, by the host's clock."""
 
 import argparse
-import importlib
 import statistics
+import sys
 import time
 
 import warpfold
@@ -32,36 +32,57 @@ PYTORCH = {
 CUPY = {
     **{name: lambda cupy, x, a, name=name: getattr(cupy, name)(x, axis=a) for name in PYTORCH if name != "var_mean"},
     "l2_norm": lambda cupy, x, a: cupy.linalg.norm(x.ravel() if a is None else x, axis=a),
-    "logsumexp": lambda cupy, x, a: _module("cupyx.scipy.special").logsumexp(x, axis=a),
+    "logsumexp": lambda cupy, x, a: sys.modules["cupyx.scipy.special"].logsumexp(x, axis=a),
 }
 
-#: The name of each library, its module, and its counterparts.
-LIBRARIES = {"PyTorch": ("torch", PYTORCH), "CuPy": ("cupy", CUPY)}
+
+class Library:
+    """An installed library that can use the GPU, with the module and its counterparts of the functions."""
+
+    def __init__(self, name, module, peers):
+        self.name, self.module, self.peers = name, module, peers
+
+    def has(self, function, dtype):
+        return function in self.peers and (self.name != "CuPy" or dtype != "bfloat16")
+
+    def random(self, shape, dtype):
+        if self.name == "CuPy":
+            return self.module.random.random(shape, dtype="float32").astype(dtype)
+        return self.module.rand(shape, device="cuda").to(getattr(self.module, dtype))
+
+    def synchronize(self):
+        (self.module.cuda.Device() if self.name == "CuPy" else self.module.cuda).synchronize()
 
 
-def _module(name):
-    """Returns a module; `None` if it is not installed."""
+def libraries():
+    """Returns the libraries, PyTorch first."""
+    found = []
     try:
-        return importlib.import_module(name)
+        import torch
     except ImportError:
-        return None
+        pass
+    else:
+        if torch.cuda.is_available():
+            found.append(Library("PyTorch", torch, PYTORCH))
+    try:
+        import cupy
+        import cupyx.scipy.special
+    except ImportError:
+        pass
+    else:
+        found.append(Library("CuPy", cupy, CUPY))
+    return found
 
 
-def _calls(name, shape, axis, dtype):
-    """Returns the package's call and those of the libraries that have its elements' type, on random arrays. The
-    package's is on the array of the first library."""
-    ours, theirs = None, {}
-    for library, (module, peers) in LIBRARIES.items():
-        module = _module(module)
-        if module is None or name not in peers or (library == "CuPy" and dtype == "bfloat16"):
-            continue
-        if library == "PyTorch":
-            values = module.rand(shape, device="cuda").to(getattr(module, dtype))
-        else:
-            values = module.random.random(shape, dtype="float32").astype(dtype)
-        theirs[library] = lambda peer=peers[name], module=module, values=values: peer(module, values, axis)
-        ours = ours or (lambda values=values: getattr(warpfold, name)(values, axis))
-    return theirs if ours is None else {"warpfold": ours, **theirs}
+def _calls(present, name, shape, axis, dtype):
+    """Returns the call of each library, on random arrays of its own, and the package's, on that of the first one."""
+    calls = {}
+    for library in present:
+        values = library.random(shape, dtype)
+        if not calls:
+            calls["warpfold"] = lambda values=values: getattr(warpfold, name)(values, axis)
+        calls[library.name] = lambda library=library, values=values: library.peers[name](library.module, values, axis)
+    return calls
 
 
 def _timed(call, runs, synchronize):
@@ -75,16 +96,11 @@ def _timed(call, runs, synchronize):
     return [(end - start) * 1e6 / runs for end in (enqueued, time.perf_counter())]
 
 
-def _synchronize():
-    torch, cupy = _module("torch"), _module("cupy")
-    if torch is not None:
-        return torch.cuda.synchronize
-    return cupy.cuda.Device().synchronize
-
-
-def measure(name, shape, axis, dtype, rounds):
-    """Times the calls of one function in turns. Returns the quartiles of each library's times."""
-    calls, synchronize = _calls(name, shape, axis, dtype), _synchronize()
+def measure(present, name, shape, axis, dtype, rounds):
+    """Times the calls of one function in turns. Returns the quartiles of each library's times. One of the libraries must
+    have the function for elements of that type."""
+    present = [library for library in present if library.has(name, dtype)]
+    calls, synchronize = _calls(present, name, shape, axis, dtype), present[0].synchronize
     for call in calls.values():
         call()
     slowest = max(_timed(call, 20, synchronize)[1] for call in calls.values())
@@ -123,15 +139,17 @@ def add_arguments(parser):
     parser.add_argument("--rounds", type=_rounds, default=15, help="2 or more; times are medians of them")
 
 
-def _refusal(given):
+def _refusal(given, present):
     """Returns why the calls cannot be timed; `None` if they can."""
     if warpfold.device("auto").simulated:
         return "no GPU was found; the simulator's times say nothing about one; run it on a machine with a GPU"
-    if all(_module(module) is None for module, _ in LIBRARIES.values()):
-        return "neither PyTorch nor CuPy is installed; install one of them"
+    if not present:
+        return "neither PyTorch nor CuPy is installed with support of the GPU; install one of them"
     for name in given.functions:
         if name not in PYTORCH:
             return f"function {name!r}; there are {', '.join(PYTORCH)}; give some of them"
+        if not any(library.has(name, given.dtype) for library in present):
+            return f"{name} of {given.dtype}, which CuPy does not have; install PyTorch, or give another"
     for shape in given.shape:
         if given.axis is not None and not -len(shape) <= given.axis < len(shape):
             return f"axis {given.axis} of an array of {len(shape)} dimensions; give {-len(shape)} to {len(shape) - 1}"
@@ -141,11 +159,12 @@ def _refusal(given):
 def run(parser, given):
     """Prints a table of the times that the arguments ask for."""
     given.shape = given.shape or [(1 << 10,), (1 << 20,), (1 << 24,)]
-    refusal = _refusal(given)
+    present = libraries()
+    refusal = _refusal(given, present)
     if refusal is not None:
         parser.error(refusal)
-    versions = [f"{name} {_module(module).__version__}" for name, (module, _) in LIBRARIES.items() if _module(module)]
-    print(f"warpfold {warpfold.__version__}, {', '.join(versions)}, {warpfold.device('cuda').name}")
+    versions = ", ".join(f"{library.name} {library.module.__version__}" for library in present)
+    print(f"warpfold {warpfold.__version__}, {versions}, {warpfold.device('cuda').name}")
     print(f"µs per call: the median of {given.rounds} rounds and its quartiles, until the call returns (enqueued), and until")
     print("the device has finished (done); times: how many times as long as warpfold's call\n")
     print(f"{'call':<44} {'library':<9} {'enqueued':>21} {'times':>6} {'done':>21} {'times':>6}")
@@ -153,7 +172,11 @@ def run(parser, given):
         for shape in given.shape:
             axis = "" if given.axis is None else f", axis={given.axis}"
             call = f"{name}({'x'.join(map(str, shape))} {given.dtype}{axis})"
-            found = measure(name, shape, given.axis, given.dtype, given.rounds)
+            try:
+                found = measure(present, name, shape, given.axis, given.dtype, given.rounds)
+            except (MemoryError, RuntimeError, TypeError, ValueError) as error:
+                # For example, PyTorch has no mean of integers, or the array does not fit into memory.
+                parser.error(f"{call}: {str(error).splitlines()[0]}")
             for library, times in found.items():
                 cells = []
                 for what in ("enqueued", "done"):
