@@ -149,6 +149,12 @@ impl Array {
         Ok(view)
     }
 
+    /// For the package itself.
+    #[getter]
+    fn _is_contiguous(&self) -> bool {
+        self.layout.is_compact()
+    }
+
     /// Waits for the elements and returns a copy on the host, in C order.
     fn _bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyByteArray>> {
         let gathered = py.detach(|| self.gathered()).map_err(raise)?;

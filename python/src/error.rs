@@ -55,6 +55,8 @@ pub(crate) fn raise(error: Cause) -> PyErr {
         | Cause::Axis { .. }
         | Cause::Segments { .. }
         | Cause::Interval { .. }
+        | Cause::Pairs { .. }
+        | Cause::TopK { .. }
         | Cause::Foreign { .. } => PyValueError::new_err(line),
         Cause::View { .. } => ViewError::new_err(line),
         _ => Error::new_err(line),

@@ -4,10 +4,12 @@
 mod array;
 mod borrow;
 mod device;
+mod dot;
 mod elements;
 mod error;
 mod functions;
 mod kernels;
+mod topk;
 mod torch;
 mod within;
 
@@ -22,6 +24,8 @@ mod _native {
     #[pymodule_export]
     use super::device::{Device, devices, open};
     #[pymodule_export]
+    use super::dot::reduce_dot;
+    #[pymodule_export]
     use super::elements::types;
     #[pymodule_export]
     use super::error::{Error, ViewError};
@@ -30,6 +34,8 @@ mod _native {
     #[pymodule_export]
     use super::kernels::{error_bound, reduce, reduce_segments};
     #[pymodule_export]
+    use super::topk::reduce_topk;
+    #[pymodule_export]
     use super::torch::reduce_tensor;
     #[pymodule_export]
     use super::within::reduce_within;
@@ -37,4 +43,8 @@ mod _native {
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    /// The largest k of top-k.
+    #[pymodule_export]
+    const MOST_TOP: u32 = warpfold::internal::MOST_TOP;
 }

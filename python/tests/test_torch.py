@@ -252,6 +252,45 @@ def test_no_gradient_is_recorded_without_need(device, refused):
 
 
 @on_each_device
+def test_dot_products_are_compiled_differentiated_and_batched(device):
+    a, b = (tensor(device, (30,)).requires_grad_() for _ in range(2))
+    assert torch.autograd.gradcheck(warpfold.dot, (a, b))
+    assert torch.autograd.gradcheck(warpfold.vdot, (a.reshape(5, 6), b))
+    a, b = a.detach(), b.detach()
+    expected = torch.dot(a, b)
+    assert torch.allclose(warpfold.dot(a, b), expected)
+    assert torch.allclose(torch.compile(warpfold.dot, fullgraph=True)(a, b), expected)
+    rows = a.reshape(5, 6)
+    assert torch.allclose(torch.func.vmap(warpfold.dot, (0, None))(rows, b[:6]), rows @ b[:6])
+    for dtype, result in [(torch.bfloat16, torch.float32), (torch.int8, torch.int64), (torch.uint8, torch.int64)]:
+        ones = torch.full((1000,), 3, dtype=dtype, device=device)
+        products = [warpfold.dot(ones, ones)]
+        if dtype.is_floating_point:
+            products += [warpfold.dot(ones.requires_grad_(), ones)]
+        for product in products:
+            assert (product.dtype, product.item()) == (result, 9000)
+
+
+@on_each_device
+def test_topk_matches_pytorch(device, refused):
+    values = torch.randperm(6 * 40 * 5).reshape(6, 40, 5).to(device, torch.float32)
+    for dim in (0, 1, 2, -2):
+        for largest in (True, False):
+            found, expected = (topk(values, 4, dim=dim, largest=largest) for topk in (warpfold.topk, torch.topk))
+            assert torch.equal(found.values, expected.values) and torch.equal(found.indices, expected.indices)
+            assert found.values.device == values.device
+    for axis, other in [(1, values), (None, values.flatten())]:
+        ours, theirs = values.clone().requires_grad_(), other.clone().requires_grad_()
+        warpfold.topk(ours, 3, axis).values.square().sum().backward()
+        torch.topk(theirs, 3, -1 if axis is None else axis).values.square().sum().backward()
+        assert torch.equal(ours.grad.flatten(), theirs.grad.flatten())
+    for dtype in (torch.bfloat16, torch.uint8, torch.int64, torch.bool):
+        found = warpfold.topk(torch.tensor([0, 1, 1], device=device).to(dtype), 2)
+        assert found.values.dtype == dtype and found.indices.tolist() == [1, 2]
+    refused(ValueError, lambda: torch.func.vmap(lambda one: warpfold.topk(one, 1))(values), "transforms", "detach()")
+
+
+@on_each_device
 def test_dtype_where_and_out_match_pytorch(device):
     values = tensor(device, (6, 7)).float()
     mask = tensor(device, (6, 7)) > 1

@@ -81,6 +81,13 @@ low, high
 
 `determinism`, `stream` and `device` are as in `sum`."""
 
+_PRODUCT = """
+a, b
+    Arrays of one type, of one library. One that is not contiguous is copied first.
+
+The result has the type of `sum`. `determinism`, `stream` and `device` are as in `sum`. PyTorch multiplies tensors that it
+differentiates, transforms or compiles, and `sum` adds the products. Other tensors cannot be captured."""
+
 _RESULTS = {
     "sum": "For integers and booleans it has the type int64, or uint64 where NumPy's has; for float16 and bfloat16, unlike "
     "in NumPy and PyTorch, float32, so that no digits are lost.",
@@ -271,6 +278,59 @@ count_within = _within("count", "The number of elements in an interval. It has t
 sum_within = _within("sum", f"The sum of the elements in an interval. {_RESULTS['sum']} For no elements it is 0.")
 mean_within = _within("mean", f"The mean of the elements in an interval. {_RESULTS['float']} For no elements it is NaN.")
 
+
+
+def _product(name, about):
+    def product(a, b, *, determinism="run-to-run", stream=None, device=None):
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+            operator = _operator_of(torch)
+            if operator is not None and (
+                torch.compiler.is_dynamo_compiling() or operator.is_observed(a) or operator.is_observed(b)
+            ):
+                return operator.dot(name, a, b, determinism, stream, device)
+        return _reduce.dot(name, _ROWS["sum"], a, b, determinism, stream, device)
+
+    return _named(product, name, None, f"{about}\n{_PRODUCT}\n")
+
+
+dot = _product("dot", "The dot product of two arrays of one dimension: the sum of the products of their elements.")
+vdot = _product("vdot", "The dot product of two arrays of as many elements, each in C order.")
+
+#: The elements that `topk` has found, and their indices.
+TopK = collections.namedtuple("TopK", ["values", "indices"])
+
+
+def topk(values, k, axis=-1, *, largest=True, stream=None, device=None, dim=None):
+    """The k largest elements along an axis in descending order, or the smallest in ascending order, and their indices, of
+    the type int64: a tuple. NaN precedes all numbers, and the first of equal elements the others.
+
+    values
+        The array. A copy is reduced if it is not contiguous, or the axis is not the last one.
+    k
+        The number of elements, 1 to 32.
+    axis
+        The axis, whose length in the results is k; `None` for all elements in C order.
+    largest
+        If false, the smallest elements are found.
+    dim
+        PyTorch's name of `axis`.
+
+    `stream` and `device` are as in `sum`. The two results are views of one array, and not contiguous. PyTorch
+    differentiates the values. Calls break a compiled graph, and cannot be captured or transformed."""
+    if dim is not None:
+        if axis != -1:
+            raise TypeError(f"axis {axis!r} and dim {dim!r}; both name the axis; give one of them")
+        axis = dim
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(values, torch.Tensor) and values.requires_grad and torch.is_grad_enabled():
+        _, indices = _reduce.topk(values.detach(), k, axis, largest, stream, device)
+        if axis is None:
+            return TopK(values.flatten()[indices], indices)
+        return TopK(values.gather(axis, indices), indices)
+    return TopK(*_reduce.topk(values, k, axis, largest, stream, device))
+
+
 sum_error_bound = _named(
     _bound(False),
     "sum_error_bound",
@@ -293,16 +353,20 @@ __all__ = [
     "Array",
     "Device",
     "Error",
+    "TopK",
     "__version__",
     "asarray",
     "count_within",
     "device",
     "devices",
+    "dot",
     "mean_within",
     "segment",
     "sum_error_bound",
     "sum_of_squares_error_bound",
     "sum_within",
+    "topk",
+    "vdot",
     *_ROWS,
     *(f"segment_{name}" for name in _ROWS),
 ]

@@ -1,6 +1,6 @@
 """Written by tests/stubs.py."""
 
-from typing import Any, ClassVar, Literal, Optional, Tuple, Union
+from typing import Any, ClassVar, Literal, NamedTuple, Optional, Tuple, Union
 
 import numpy
 
@@ -62,6 +62,10 @@ class Array:
     def numpy(self) -> numpy.ndarray: ...
     def synchronize(self) -> None: ...
 
+class TopK(NamedTuple):
+    values: Any
+    indices: Any
+
 def asarray(values: Any, device: Optional[Union[str, Device]] = None) -> Array: ...
 def device(name: str = "auto") -> Device: ...
 def devices() -> list[str]: ...
@@ -92,6 +96,32 @@ def mean_within(
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
+def dot(
+    a: Any,
+    b: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def vdot(
+    a: Any,
+    b: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def topk(
+    values: Any,
+    k: int,
+    axis: Optional[int] = -1,
+    *,
+    largest: bool = True,
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+    dim: Optional[int] = None,
+) -> TopK: ...
 def segment(op: str, values: Any, offsets: Any, **options: Any) -> Any: ...
 def sum_error_bound(values: Any, *, device: Optional[Union[str, Device]] = None) -> float: ...
 def sum_of_squares_error_bound(values: Any, *, device: Optional[Union[str, Device]] = None) -> float: ...

@@ -190,7 +190,7 @@ def to_numpy(array):
     return numpy.frombuffer(array._bytes(), array.dtype).reshape(array.shape)
 
 
-def _compact(shape):
+def compact(shape):
     """Returns the strides of a C-contiguous array."""
     strides = [1] * len(shape)
     for at in range(len(shape) - 1, 0, -1):
@@ -239,11 +239,12 @@ class Host:
         `None` twice if warpfold allocates."""
         return None, None
 
-    def views(self, raw, room, dtype, shape, starts, computes):
+    def views(self, raw, room, dtype, shape, strides, starts, computes):
         """Returns the values that the kernel has written as arrays of a shape, one from each of the starts on.
         `computes` states whether further operations use them."""
         flat = to_numpy(raw if raw.dtype == dtype else raw._view(dtype, raw.shape, None, 0))
-        return [flat[start : start + math.prod(shape)].reshape(shape) for start in starts]
+        strides = [stride * flat.itemsize for stride in strides]
+        return [numpy.lib.stride_tricks.as_strided(flat[start:], shape, strides).copy() for start in starts]
 
     def cast(self, array, dtype):
         return array.astype(_numpys(dtype), copy=False)
@@ -280,10 +281,10 @@ class Memory(Host):
         self.stream = _handle(stream) or 0
         self.array = _lent(values, device, self.stream)
 
-    def views(self, raw, room, dtype, shape, starts, computes):
+    def views(self, raw, room, dtype, shape, strides, starts, computes):
         if computes:
-            return super().views(raw, room, dtype, shape, starts, computes)
-        return [raw._view(dtype, shape, _compact(shape), start) for start in starts]
+            return super().views(raw, room, dtype, shape, strides, starts, computes)
+        return [raw._view(dtype, shape, strides, start) for start in starts]
 
     def done(self, array, dtype):
         if isinstance(array, _native.Array):
@@ -318,8 +319,7 @@ def _readable(torch, values):
     """Returns a tensor whose memory has the values, with strides above zero."""
     if values.requires_grad and torch.is_grad_enabled() or torch._C._functorch.is_functorch_wrapped_tensor(values):
         raise ValueError(
-            "values that PyTorch differentiates or transforms, which only functions with `axis` support; call `detach()` "
-            "first"
+            "values that PyTorch differentiates or transforms, which this function does not support; call `detach()` first"
         )
     # DLPack exports the memory of a negative view, such as the imaginary part of conjugate numbers, which has the
     # opposite signs.
@@ -375,9 +375,9 @@ class Torch(Host):
 
     allocate = room
 
-    def views(self, raw, room, dtype, shape, starts, computes):
+    def views(self, raw, room, dtype, shape, strides, starts, computes):
         room = room.view(getattr(self.torch, dtype))
-        return [room.as_strided(shape, _compact(shape), start) for start in starts]
+        return [room.as_strided(shape, strides, start) for start in starts]
 
     def cast(self, array, dtype):
         return array.to(getattr(self.torch, dtype))
@@ -483,9 +483,10 @@ class CuPy(Host):
         room = self.cupy.empty(count, dtype)
         return room, (room.data.ptr, room)
 
-    def views(self, raw, room, dtype, shape, starts, computes):
+    def views(self, raw, room, dtype, shape, strides, starts, computes):
         room = room.view(dtype)
-        return [room[start : start + math.prod(shape)].reshape(shape) for start in starts]
+        strides = [stride * room.itemsize for stride in strides]
+        return [self.cupy.lib.stride_tricks.as_strided(room[start:], shape, strides) for start in starts]
 
     def full(self, shape, value, dtype):
         return self.cupy.full(shape, value).astype(dtype)

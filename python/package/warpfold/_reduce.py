@@ -126,7 +126,7 @@ _WITH_INITIAL = {
 def _results(function, home, raw, room, written, result, shape, initial=None):
     computes = result != written or initial is not None
     starts = [0, math.prod(shape)] if function.pair else [0]
-    values = home.views(raw, room, written, shape, starts, computes)
+    values = home.views(raw, room, written, shape, _homes.compact(shape), starts, computes)
     if computes:
         values = [home.cast(value, result) for value in values]
     if initial is not None:
@@ -206,7 +206,7 @@ def within(kind, function, values, low, high, determinism, stream, device):
 
         def view(dtype, step, start, computes):
             whole = raw._view(dtype, (step,), None, 0)
-            return home.views(whole, room, dtype, (), [start], computes)[0]
+            return home.views(whole, room, dtype, (), (), [start], computes)[0]
 
         if kind == "count":
             return home.done(view("int64", 4, 0, False), "int64")
@@ -216,3 +216,76 @@ def within(kind, function, values, low, high, determinism, stream, device):
         # If no kernel has been launched, all words are 0.
         count, mean = view("int64", 4, 0, True), view("float64", 4, 3, True)
         return home.done(home.cast(home.where(count == 0, float("nan"), mean), result), result)
+
+
+def _contiguous(home, order):
+    """Returns the array with its axes in an order, in contiguous memory: a copy, if the array's is not."""
+    array = home.array
+    return array if order == sorted(order) and array._is_contiguous else home.transposed(order)
+
+
+def require_pairs(name, a, b):
+    """Raises an error for shapes of arrays whose elements are not paired by a function."""
+    if name == "dot" and not len(a) == len(b) == 1:
+        raise ValueError(f"dot of arrays of the shapes {a} and {b}; give arrays of one dimension, or call `vdot`")
+    if math.prod(a) != math.prod(b):
+        raise ValueError(f"{name} of arrays of the shapes {a} and {b}; give arrays of as many elements")
+
+
+def dot(name, row, a, b, determinism, stream, device):
+    """Returns the sum of the products of the elements of two arrays. `row` is the row of the sum."""
+    everywhere = _everywhere(determinism)
+    home, other = _homes.of(a), _homes.of(b)
+    if home is not other:
+        raise TypeError(f"{name} of {type(a).__name__} and {type(b).__name__}; give arrays of one library")
+    home = home(a, device, stream)
+    other = other(b, home.array.device, stream)
+    require_pairs(name, home.array.shape, other.array.shape)
+    written, _ = _types_of(row, home, everywhere)
+    with home.work():
+        first, second = (_contiguous(one, list(range(one.array.ndim))) for one in (home, other))
+        # The kernel writes 16 bytes.
+        room, place = home.room("int64", 2)
+        raw = _native.reduce_dot(first, second, everywhere, home.stream, place)
+        return _results(row, home, raw, room, written, written, ())
+
+
+def topk(values, k, axis, largest, stream, device):
+    """Returns the k largest or smallest elements along an axis, and their indices."""
+    if not isinstance(largest, (bool, numpy.bool_)):
+        raise TypeError(f"largest {largest!r}; it must be True or False")
+    try:
+        count = operator.index(None if isinstance(k, bool) else k)
+    except TypeError:
+        raise TypeError(f"k {k!r}; it must be an integer") from None
+    home = _homes.of(values)(values, device, stream)
+    shape, dtype = home.array.shape, home.array.dtype
+    axes = axes_of(axis, shape)
+    if axis is not None and len(axes) != 1:
+        raise ValueError(f"axis {axis!r} of topk; give one axis, or None for all elements")
+    length = math.prod(shape[one] for one in axes)
+    if not 1 <= count <= min(length, _native.MOST_TOP):
+        raise ValueError(
+            f"topk of k {count} of {length} elements; k must be 1 to {_native.MOST_TOP} and not above the number of elements"
+        )
+    others = [at for at in range(len(shape)) if at not in axes]
+    found = [shape[at] for at in others] + [count]
+    size = 2 if dtype == "bfloat16" else numpy.dtype(dtype).itemsize
+    with home.work():
+        # A result is 16 bytes: the index, and the element.
+        room, place = home.room("int64", max(2 * math.prod(found), 1))
+        array = _contiguous(home, others + axes)
+        raw = _native.reduce_topk(array, length, count, bool(largest), home.stream, place)
+
+        def view(dtype, size, start):
+            words = 16 // size
+            whole = raw._view(dtype, (math.prod(found) * words,), None, 0)
+            strides = [words * stride for stride in _homes.compact(found)]
+            results = list(zip(found, strides))
+            if axis is not None:
+                results.insert(axes[0], results.pop())
+            shape, strides = zip(*results)
+            [view] = home.views(whole, room, dtype, shape, strides, [start], False)
+            return home.done(view, dtype)
+
+        return view(dtype, size, 8 // size), view("int64", 8, 0)

@@ -229,6 +229,19 @@ _GRADIENTS = {
     "third_central_moment": _Reduction.of_third_moment,
 }
 
+
+def dot(name, a, b, determinism, stream, device):
+    """Returns the dot product of tensors as a sum of their products. Dynamo traces this function."""
+    _reduce.require_pairs(name, a.shape, b.shape)
+    if a.dtype != b.dtype:
+        raise TypeError(f"{name} of elements of {a.dtype} and {b.dtype}; both must have one type; convert one of them")
+    dtype = torch.int64
+    if a.dtype.is_floating_point:
+        dtype = torch.promote_types(a.dtype, torch.float32)
+    products = a.reshape(-1).to(dtype) * b.reshape(-1).to(dtype)
+    return reduce("sum", False, products, None, False, 0, determinism, stream, device)
+
+
 _WITH_INITIAL = {
     "sum": torch.add,
     "prod": torch.mul,
