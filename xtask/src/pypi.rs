@@ -100,6 +100,7 @@ mod tests {
         for (file, package) in [
             ("cuda/requirements.txt", "nvidia-cuda-nvcc=="),
             ("python/requirements.txt", "maturin=="),
+            ("python/requirements-torch.txt", "torch=="),
             ("tests/cases/requirements.txt", "pyarrow=="),
         ] {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);

@@ -23,6 +23,8 @@ use crate::{
 
 const REQUIREMENTS: &str = "python/requirements.txt";
 
+const TORCH_REQUIREMENTS: &str = "python/requirements-torch.txt";
+
 const CASES: &str = "tests/cases";
 const CASES_REQUIREMENTS: &str = "tests/cases/requirements.txt";
 
@@ -42,6 +44,9 @@ pub struct Args {
     /// Device on which the program runs the cases; may be repeated [default: sim and cpu]
     #[arg(long, value_name = "DEVICE", value_parser = ["sim", "cpu", "gpu"], requires = "cases")]
     pub device: Vec<String>,
+    /// Also test with the tensors of PyTorch, whose packages have 3.5 GB
+    #[arg(long, conflicts_with_all = ["wheel", "cases"])]
+    pub torch: bool,
     /// Arguments for pytest, as in `-- -k segments`
     #[arg(last = true, conflicts_with_all = ["wheel", "cases"])]
     pub pytest: Vec<String>,
@@ -61,7 +66,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.cases {
         return run_cases(&workspace, args);
     }
-    let status = Installed::new(&workspace, &[])?
+    let further = [TORCH_REQUIREMENTS];
+    let status = Installed::new(&workspace, if args.torch { &further } else { &[] })?
         .python()?
         .current_dir(workspace.root.join("python"))
         .args(["-m", "pytest", "-p", "no:cacheprovider"])
