@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use pyo3::{
     basic::CompareOp,
-    exceptions::{PyAttributeError, PyBufferError, PyTypeError, PyValueError},
+    exceptions::{PyAttributeError, PyBufferError, PyIndexError, PyTypeError, PyValueError},
     ffi,
     prelude::*,
-    types::{PyByteArray, PyDict, PyInt, PyTuple},
+    types::{PyBool, PyByteArray, PyBytes, PyDict, PyInt, PyIterator, PyRange, PyTuple},
 };
 use warpfold::{
     Buffer,
@@ -55,6 +55,15 @@ impl Array {
 
     pub(crate) fn len(&self) -> usize {
         self.layout.shape.iter().product()
+    }
+
+    /// Returns an array over the memory from the element `start` on, up to the last element of `layout`.
+    fn part(&self, layout: Layout, start: usize) -> PyResult<Self> {
+        let start = start.saturating_mul(elements::size(layout.dtype));
+        // Without a number of bytes, the layout exceeds any memory.
+        let end = layout.bytes().and_then(|bytes| start.checked_add(bytes)).unwrap_or(usize::MAX);
+        let bytes = self.bytes.slice(start..end).map_err(raise)?;
+        Ok(Self::strided(&self.open, bytes, layout))
     }
 
     /// Waits for the elements and returns a copy in C order.
@@ -119,6 +128,62 @@ impl Array {
         self.layout.shape.first().copied().ok_or_else(none)
     }
 
+    /// Returns the part with an index along the first axis, or with a tuple of indices, over the same
+    /// memory. Neither copies nor waits.
+    fn __getitem__(&self, index: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let Layout { dtype, shape, strides } = &self.layout;
+        let indices = match index.cast::<PyTuple>() {
+            Ok(indices) => indices.iter().collect(),
+            Err(_) => vec![index.clone()],
+        };
+        let indices = indices.iter().map(integer).collect::<PyResult<Vec<_>>>()?;
+        let (given, axes) = (indices.len(), shape.len());
+        if given > axes {
+            let shape = elements::tuple(shape);
+            return Err(PyIndexError::new_err(format!(
+                "{given} indices of an array of the shape {shape}; give at most {axes}, one for each axis"
+            )));
+        }
+        let mut start = 0;
+        for (axis, (index, (&len, stride))) in indices.iter().zip(shape.iter().zip(strides)).enumerate()
+        {
+            start += resolved(index, axis, len)? * stride;
+        }
+        let layout =
+            Layout { dtype: *dtype, shape: shape[given..].to_vec(), strides: strides[given..].to_vec() };
+        // Memory of no elements has no address.
+        self.part(layout, if self.len() == 0 { 0 } else { start })
+    }
+
+    /// Returns an iterator over the parts along the first axis.
+    fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyIterator>> {
+        Self::parts(slf, "iter")
+    }
+
+    fn __reversed__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyIterator>> {
+        Self::parts(slf, "reversed")
+    }
+
+    /// Returns whether any element equals a value, as NumPy does. Waits for the elements.
+    fn __contains__(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Self::numpy(slf)?.contains(value)
+    }
+
+    /// Waits for the elements and returns them as Python numbers, in nested lists.
+    fn tolist<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::numpy(slf)?.call_method0("tolist")
+    }
+
+    /// Returns the function that restores the array for `pickle` and `copy`, and its arguments: the
+    /// elements in host memory, in C order, and the device's name.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let (py, array) = (slf.py(), slf.get());
+        let gathered = py.detach(|| array.gathered()).map_err(raise)?;
+        let bytes = PyBytes::new(py, &gathered);
+        let arguments = (bytes, array.dtype(), array.shape(py)?, array.device().__str__());
+        Ok((py.import("warpfold._homes")?.getattr("restored")?, arguments.into_pyobject(py)?))
+    }
+
     fn __repr__(&self) -> String {
         let shape = &self.layout.shape;
         let device = Device(self.open.clone());
@@ -135,18 +200,11 @@ impl Array {
         start: usize,
     ) -> PyResult<Self> {
         let dtype = elements::named(dtype)?;
-        let bytes = self.bytes.slice(start * elements::size(dtype)..).map_err(raise)?;
         let layout = match strides {
             None => Layout::compact(dtype, shape),
             Some(strides) => Layout { dtype, shape, strides },
         };
-        let view = Self::strided(&self.open, bytes, layout);
-        // The export fails if the layout exceeds the bytes.
-        let tensor: *mut ManagedTensor =
-            view.bytes.clone().into_dlpack_as(view.layout.clone()).map_err(raise)?;
-        // SAFETY: the tensor was just created and has no other owner.
-        unsafe { give_back(tensor) };
-        Ok(view)
+        self.part(layout, start)
     }
 
     /// For the package itself.
@@ -201,6 +259,25 @@ impl Array {
     fn __int__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let number = Self::number(slf, "int")?;
         slf.py().get_type::<PyInt>().call1((number,))
+    }
+
+    /// Returns the only element, rounded to an integer or to `ndigits` digits after the point.
+    #[pyo3(signature = (ndigits=None))]
+    fn __round__<'py>(
+        slf: &Bound<'py, Self>,
+        ndigits: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let number = Self::number(slf, "round")?;
+        slf.py().import("builtins")?.call_method1("round", (number, ndigits))
+    }
+
+    /// Formats the only element. Without a format, arrays with dimensions are formatted by `str`, as in
+    /// NumPy.
+    fn __format__<'py>(slf: &Bound<'py, Self>, spec: &str) -> PyResult<Bound<'py, PyAny>> {
+        if spec.is_empty() && !slf.get().layout.shape.is_empty() {
+            return Ok(slf.str()?.into_any());
+        }
+        Self::number(slf, "format")?.call_method1("__format__", (spec,))
     }
 
     /// Returns the element of an integer array without dimensions.
@@ -328,7 +405,51 @@ impl Array {
     }
 }
 
+/// Returns an index as a Python integer.
+fn integer<'py>(index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = index.py();
+    match py.import("operator")?.call_method1("index", (index,)) {
+        // NumPy takes truth values for masks.
+        Ok(number) if !index.is_instance_of::<PyBool>() => Ok(number),
+        Err(error) if !error.is_instance_of::<PyTypeError>(py) => Err(error),
+        _ => {
+            let kind = index.get_type().name()?;
+            Err(PyTypeError::new_err(format!(
+                "an index of type {kind}; there are integers and tuples of integers; call `numpy()` for \
+                 slices, `...` and masks"
+            )))
+        }
+    }
+}
+
+/// Returns an index along an axis as a number below `len`; negative ones count from the end.
+fn resolved(index: &Bound<'_, PyAny>, axis: usize, len: usize) -> PyResult<usize> {
+    let number = index.extract::<isize>().ok().and_then(|number| match number {
+        0.. => Some(number.cast_unsigned()),
+        _ => len.checked_sub(number.unsigned_abs()),
+    });
+    number.filter(|&number| number < len).ok_or_else(|| {
+        let allowed = match len {
+            0 => "it has no elements".to_owned(),
+            _ => format!("give -{len} to {}", len - 1),
+        };
+        PyIndexError::new_err(format!("index {index} of axis {axis}, whose length is {len}; {allowed}"))
+    })
+}
+
 impl Array {
+    /// Returns an iterator over the parts along the first axis, in the order of a builtin of Python.
+    fn parts<'py>(slf: &Bound<'py, Self>, order: &str) -> PyResult<Bound<'py, PyIterator>> {
+        let builtins = slf.py().import("builtins")?;
+        let Some(&len) = slf.get().layout.shape.first() else {
+            let reason = "an array of no dimensions cannot be iterated over; use `item()`";
+            return Err(PyTypeError::new_err(reason));
+        };
+        let indices = PyRange::new(slf.py(), 0, len.cast_signed())?;
+        let indices = builtins.call_method1(order, (indices,))?;
+        builtins.call_method1("map", (slf.getattr("__getitem__")?, indices))?.try_iter()
+    }
+
     fn number<'py>(slf: &Bound<'py, Self>, kind: &str) -> PyResult<Bound<'py, PyAny>> {
         let array = slf.get();
         if array.len() != 1 {

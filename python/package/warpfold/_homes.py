@@ -190,6 +190,19 @@ def to_numpy(array):
     return numpy.frombuffer(array._bytes(), array.dtype).reshape(array.shape)
 
 
+def restored(elements, dtype, shape, device):
+    """Returns an `Array` that has been pickled: on the device of that name, or if there is none, on the simulator's
+    first one for the simulator's, else on the default one."""
+    try:
+        place = _native.open(device)
+    except _native.Error:
+        place = _native.open("sim" if device.startswith("sim") else "auto")
+    name = dtype if dtype == "bfloat16" else None
+    # NumPy lacks bfloat16; its bits are uploaded as uint16.
+    bits = numpy.frombuffer(elements, "uint16" if name else dtype).reshape(shape)
+    return _native.upload(place, bits, name)
+
+
 def compact(shape):
     """Returns the strides of a C-contiguous array."""
     strides = [1] * len(shape)
