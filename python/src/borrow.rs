@@ -280,18 +280,41 @@ fn require_memory(py: Python<'_>, open: &Open, address: usize, bytes: usize) -> 
 #[pyo3(signature = (device, array, dtype=None))]
 pub(crate) fn upload(device: &Device, array: &Bound<'_, PyAny>, dtype: Option<&str>) -> PyResult<Array> {
     let open = &device.0;
-    let interface = array.getattr("__array_interface__")?;
-    let Interface { layout, address, bytes } = Interface::read(interface.cast()?, dtype)?;
-    array::require_compact(&layout)?;
-    let bytes: &[u8] = if bytes == 0 {
-        &[]
-    } else {
-        // SAFETY:
-        // - NumPy's array has `bytes` bytes at the address, and is borrowed until this function returns.
-        // - Nothing writes them meanwhile: no other thread runs Python code until the copy has finished,
-        //   and writing to a shared array without the GIL breaks NumPy's rules.
-        unsafe { slice::from_raw_parts(std::ptr::with_exposed_provenance(address), bytes) }
-    };
-    let bytes = open.device.upload(bytes).map_err(raise)?;
-    Ok(Array::strided(open, bytes, layout))
+    let array = HostArray::read(array, dtype)?;
+    // SAFETY: nothing writes the elements meanwhile: no other thread runs Python code until the copy has
+    // finished, and writing to a shared array without the GIL breaks NumPy's rules.
+    let bytes = open.device.upload(unsafe { array.elements() }).map_err(raise)?;
+    Ok(Array::strided(open, bytes, array.layout))
+}
+
+/// A C-contiguous NumPy array, which is borrowed.
+pub(crate) struct HostArray<'a, 'py> {
+    pub(crate) layout: Layout,
+    address: usize,
+    bytes: usize,
+    /// The array, which keeps its memory.
+    _owner: &'a Bound<'py, PyAny>,
+}
+
+impl<'a, 'py> HostArray<'a, 'py> {
+    /// Borrows an array. `dtype` is the element type if NumPy has no name for it.
+    pub(crate) fn read(array: &'a Bound<'py, PyAny>, dtype: Option<&str>) -> PyResult<Self> {
+        let interface = array.getattr("__array_interface__")?;
+        let Interface { layout, address, bytes } = Interface::read(interface.cast()?, dtype)?;
+        array::require_compact(&layout)?;
+        Ok(Self { layout, address, bytes, _owner: array })
+    }
+
+    /// Returns the bytes of the elements.
+    ///
+    /// # Safety
+    /// Nothing may write the elements as long as the bytes are used.
+    pub(crate) unsafe fn elements(&self) -> &'a [u8] {
+        if self.bytes == 0 {
+            return &[];
+        }
+        // SAFETY: NumPy's array has `bytes` bytes at the address, and is borrowed for `'a`. By this
+        // function's contract, nothing writes them meanwhile.
+        unsafe { slice::from_raw_parts(std::ptr::with_exposed_provenance(self.address), self.bytes) }
+    }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Kernel {
     pub(crate) form: Form,
 }
 
-fn element_type(dtype: DataType) -> Dtype {
+pub(crate) fn element_type(dtype: DataType) -> Dtype {
     let dtype = elements::in_memory(dtype);
     let found = Dtype::ALL.iter().copied().find(|&one| data_type(one) == dtype);
     found.expect("every array is of one of the types")
@@ -361,25 +361,31 @@ pub(crate) fn reduce_segments(
     stream: Option<usize>,
     place: Option<Place>,
 ) -> PyResult<Array> {
-    for (what, array) in [("values", array), ("offsets", offsets)] {
-        require_compact(&array.layout)?;
-        if array.layout.shape.len() != 1 {
-            let shape = elements::tuple(&array.layout.shape);
+    require_segments(&array.layout, &offsets.layout)?;
+    let pieces = Pieces::Segments(offsets);
+    let target = Target { everywhere, stream, place, allocate: None };
+    run(py, (&operation.0, operation.1), array, pieces, target)
+}
+
+/// Returns an error for arrays that cannot be values and offsets of segments.
+pub(crate) fn require_segments(values: &Layout, offsets: &Layout) -> PyResult<()> {
+    for (what, layout) in [("values", values), ("offsets", offsets)] {
+        require_compact(layout)?;
+        if layout.shape.len() != 1 {
+            let shape = elements::tuple(&layout.shape);
             return Err(PyValueError::new_err(format!(
                 "{what} of the shape {shape}; they must be of one dimension; call `reshape(-1)` first"
             )));
         }
     }
-    let DataType { code, bits, .. } = offsets.layout.dtype;
+    let DataType { code, bits, .. } = offsets.dtype;
     if !(matches!(code, 0 | 1) && bits >= 32) {
-        let dtype = elements::name(offsets.layout.dtype);
+        let dtype = elements::name(offsets.dtype);
         return Err(pyo3::exceptions::PyTypeError::new_err(format!(
             "offsets of {dtype}; there are int32, int64, uint32 and uint64; convert them first"
         )));
     }
-    let pieces = Pieces::Segments(offsets);
-    let target = Target { everywhere, stream, place, allocate: None };
-    run(py, (&operation.0, operation.1), array, pieces, target)
+    Ok(())
 }
 
 enum Pieces<'a> {

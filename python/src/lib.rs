@@ -3,6 +3,7 @@
 
 mod array;
 mod borrow;
+mod cpu;
 mod device;
 mod dot;
 mod elements;
@@ -21,6 +22,8 @@ mod _native {
     use super::array::Array;
     #[pymodule_export]
     use super::borrow::{borrow_cuda_array, borrow_dlpack, borrow_tensor, upload};
+    #[pymodule_export]
+    use super::cpu::{reduce_rows_on_cpu, reduce_segments_on_cpu, reduce_within_on_cpu};
     #[pymodule_export]
     use super::device::{Device, devices, open};
     #[pymodule_export]

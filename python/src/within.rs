@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// An element type whose interval ends can be given as Python numbers.
-trait Ends: Element {
+pub(crate) trait Ends: Element {
     /// Returns the lower end. An integer below the type's range sets no bound; an integer above the
     /// range excludes all elements.
     fn low(number: &Bound<'_, PyAny>) -> PyResult<End<Self>>;
@@ -99,6 +99,15 @@ fn end<T: Ends>(
     })
 }
 
+/// Returns the interval between two Python numbers; `None` means no bound.
+pub(crate) fn interval<T: Ends>(
+    low: Option<&Bound<'_, PyAny>>,
+    high: Option<&Bound<'_, PyAny>>,
+    dtype: DataType,
+) -> PyResult<(End<T>, End<T>)> {
+    Ok((end("low", low, T::low, dtype)?, end("high", high, T::high, dtype)?))
+}
+
 /// Counts and sums the elements of an array that are neither below `low` nor above `high`; `None` means
 /// no bound, and `everywhere` selects a sum with the same bits on any device. Returns four 8-byte
 /// values: the count, the sum in two words, and the mean. They are written to `place`, if given, as in
@@ -123,9 +132,8 @@ pub(crate) fn reduce_within(
     let left = by_type!(
         *dtype,
         T => {
-            let low = end("low", low.as_ref(), <T as Ends>::low, *dtype)?;
-            let high = end("high", high.as_ref(), <T as Ends>::high, *dtype)?;
-            py.detach(|| within::<T>(open, stream, bytes, (low, high), everywhere, place))
+            let range = interval::<T>(low.as_ref(), high.as_ref(), *dtype)?;
+            py.detach(|| within::<T>(open, stream, bytes, range, everywhere, place))
         },
         unreachable!("every array is of one of the types")
     );

@@ -1,6 +1,8 @@
 //! Internals for this workspace's programs, tools and tests: operations and types as values, explicit
 //! launches, and kernels from other sources. They are exempt from semantic versioning.
 
+#[cfg(feature = "cpu")]
+use std::ops::Range;
 use std::{ffi::c_void, marker::PhantomData, mem};
 
 use warpfold_driver::{Context, Driver, Stream as RawStream};
@@ -85,6 +87,30 @@ impl<T: Plain, R: Plain> Operation<T> for DynamicOp<R> {
 }
 
 impl<T: Plain, R: Plain> RowsOperation<T> for DynamicOp<R> {}
+
+/// Reduces pieces of elements on the CPU, like [`reduce_rows`](crate::cpu::reduce_rows). `elements` are
+/// their bytes, and `piece` returns the range of elements of each of `count` pieces. Returns the bytes
+/// of the results, [`result_bytes`] for each piece: zeros for a piece without elements.
+///
+/// # Panics
+/// If the type does not have the operation, if the elements are not at a multiple of their size, or if a
+/// range is not within them.
+#[cfg(feature = "cpu")]
+pub fn reduce_pieces_on_cpu(
+    op: Op,
+    dtype: Dtype,
+    elements: &[u8],
+    count: usize,
+    piece: impl Fn(usize) -> Range<usize> + Sync,
+) -> Result<Vec<u8>> {
+    assert!(op.takes(dtype), "{dtype} has no {op}");
+    crate::cpu::check_len(elements.len() / dtype.size())?;
+    let bytes = result_bytes(op, dtype);
+    let mut results = Vec::with_capacity(count * bytes);
+    let mut take = |words: Words| results.extend_from_slice(&bytemuck::bytes_of(&words)[..bytes]);
+    crate::cpu::each_piece(op, dtype, elements, count, piece, &mut take);
+    Ok(results)
+}
 
 pub fn data_type(dtype: Dtype) -> DataType {
     DataType::of_dtype(dtype)

@@ -34,8 +34,9 @@ stream
     `__cuda_stream__`. By default it is the current stream of the array's library, or the default stream. Only PyTorch's
     tensors can be reduced on a stream that is being captured into a graph.
 device
-    For an array on the host, the device to copy it to: `"auto"`, `"cuda"`, `"cuda:1"`, `"sim"` or a `Device`. For an
-    array that has only the CUDA array interface, the device that it is on, if that is not the first GPU.
+    For an array on the host, the device to copy it to: `"auto"`, `"cuda"`, `"cuda:1"`, `"sim"` or a `Device`; or
+    `"cpu"`, which reduces it where it is. For an array that has only the CUDA array interface, the device that it is
+    on, if that is not the first GPU.
 dim, keepdim
     PyTorch's names of `axis` and `keepdims`."""
 

@@ -11,7 +11,7 @@ import sys
 
 import numpy
 
-from . import _native
+from . import _cpu, _native
 
 #: DLPack's device type of CUDA.
 _CUDA = 2
@@ -52,6 +52,11 @@ def _open(device):
     """Returns the device of a name; a device itself is returned as it is."""
     if isinstance(device, _native.Device):
         return device
+    if device == "cpu":
+        raise ValueError(
+            "device 'cpu' for an `Array` or an array on a device; the CPU reduces arrays on the host: give one, such as "
+            "`array.numpy()`, to a function, or give 'auto', 'cuda' or 'sim'"
+        )
     if not isinstance(device, str):
         raise TypeError(f"device of type {type(device).__name__}; it must be a name such as 'cuda:0', or a Device")
     return _native.open(device)
@@ -173,6 +178,11 @@ def _uploaded(values, device, what="values"):
     return _native.upload(_open("auto" if device is None else device), *_on_host(values, what))
 
 
+def _held(values, device, what="values"):
+    """Returns an array of the host for its kernels: uploaded, or as it is for the CPU."""
+    return _cpu.elements(*_on_host(values, what)) if device == "cpu" else _uploaded(values, device, what)
+
+
 def _numpys(dtype):
     """Returns the NumPy type for elements of a type: float32 for bfloat16, whose values it contains."""
     return "float32" if dtype == "bfloat16" else dtype
@@ -223,8 +233,13 @@ class Host:
     def __init__(self, values, device, stream):
         if stream is not None:
             raise ValueError("a stream for an array on the host; streams are for arrays on a device; leave it out")
-        self.array = _uploaded(values, device)
+        self.array = _held(values, device)
         self.stream = None
+
+    @property
+    def kernels(self):
+        """The module of the reductions."""
+        return _cpu if isinstance(self.array, _cpu.Elements) else _native
 
     def work(self):
         """Returns the context manager for calls of the array's library."""
@@ -233,7 +248,7 @@ class Host:
     def offsets(self, offsets):
         """Returns the offsets of segments as an `Array` on the array's device."""
         if not is_on_device(offsets):
-            return _uploaded(offsets, self.array.device, "offsets")
+            return _held(offsets, self.array.device, "offsets")
         if self.stream is None:
             raise ValueError("offsets on a device for values on the host; give both in one place")
         return _lent(offsets, self.array.device, self.stream)

@@ -165,12 +165,12 @@ def reduce(
             return tuple(values) if function.pair else values[0]
         room, place = home.room(written, count * (2 if function.pair else 1))
         try:
-            raw = _native.reduce((function, ddof), array, axes, everywhere, home.stream, place, home.allocate)
+            raw = home.kernels.reduce((function, ddof), array, axes, everywhere, home.stream, place, home.allocate)
         except _native.ViewError:
             # No kernel takes these strides. In a copy, the reduced axes are the last ones.
             others = [at for at in range(len(shape)) if at not in axes]
             array, axes = home.transposed(others + axes), list(range(len(others), len(shape)))
-            raw = _native.reduce((function, ddof), array, axes, everywhere, home.stream, place, home.allocate)
+            raw = home.kernels.reduce((function, ddof), array, axes, everywhere, home.stream, place, home.allocate)
         return _results(function, home, raw, room, written, result, outer, initial)
 
 
@@ -188,7 +188,7 @@ def reduce_segments(
         written, result = _types_of(function, home, everywhere)
         # Memory of no elements has no address.
         room, place = home.room(written, max(count, 1) * (2 if function.pair else 1))
-        raw = _native.reduce_segments((function, ddof), home.array, offsets, everywhere, home.stream, place)
+        raw = home.kernels.reduce_segments((function, ddof), home.array, offsets, everywhere, home.stream, place)
         return _results(function, home, raw, room, written, result, (count,) if shape is None else shape)
 
 
@@ -202,7 +202,7 @@ def within(kind, function, values, low, high, determinism, stream, device):
     with home.work():
         # The kernel writes 4 words of 8 bytes: the count, the sum in two words, and the mean.
         room, place = home.room("int64", 4)
-        raw = _native.reduce_within(home.array, low, high, everywhere, home.stream, place)
+        raw = home.kernels.reduce_within(home.array, low, high, everywhere, home.stream, place)
 
         def view(dtype, step, start, computes):
             whole = raw._view(dtype, (step,), None, 0)

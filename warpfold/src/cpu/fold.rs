@@ -30,7 +30,7 @@ use crate::{
 /// two words.
 pub(super) type Words = [u64; 3];
 
-fn words<R: Pod>(result: R) -> Words {
+pub(super) fn words<R: Pod>(result: R) -> Words {
     let mut words = Words::default();
     bytemuck::bytes_of_mut(&mut words)[..size_of::<R>()].copy_from_slice(bytemuck::bytes_of(&result));
     words
@@ -274,6 +274,12 @@ fn binned_within<T: Real>(ends: Ends, values: &[T]) -> (u64, Partial<T::Sum>) {
     };
     let combine = |a: (u64, Partial<T::Sum>), b: (u64, _)| (a.0 + b.0, a.1.plus(b.1));
     fold_by(values, &leaf, &combine)
+}
+
+/// Returns the larger magnitude of the minimum and the maximum that a slice begins with.
+pub(super) fn magnitude<T: Item>((): (), ends: &[T]) -> f64 {
+    // If one of them is NaN, so is the other.
+    ends[0].double().abs().max(ends[1].double().abs())
 }
 
 fn reduce_any<T: Item, const SKIP_NAN: bool>(op: Op, values: &[T]) -> Words {

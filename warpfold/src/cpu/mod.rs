@@ -46,33 +46,6 @@
 //! - [`LogSumExp`](crate::op::LogSumExp) is computed in `f64` with the platform's exponential and
 //!   logarithm, and rounded at the end. No error bound is stated.
 
-mod fold;
-mod item;
-mod lanes;
-mod top;
-
-pub use top::{top_k, top_k_rows};
-
-use bytemuck::Zeroable;
-use rayon::prelude::*;
-
-use crate::{
-    Element, Error, Result, Within,
-    element::{Words, sealed::Outcome as _},
-    geometry::MAX_ELEMENTS,
-    input::{filtered::Ends, pairs, rows},
-    names::{Dtype, Op, PairOp, WithinOp},
-    op::{Interval, Operation, PairOperation, RowsOperation},
-    reducer::Code,
-};
-
-/// Minimum number of elements per thread.
-const PER_THREAD: usize = 1 << 15;
-/// Parts per thread into which a batch of rows is divided, so that threads finish at about the same
-/// time.
-const PARTS_PER_THREAD: usize = 8;
-const MOST_ROWS_AT_ONCE: usize = 1 << 18;
-
 /// Calls a function for integers or for floats on slices of bytes with elements of a [`Dtype`].
 macro_rules! of_type {
     ($dtype:expr, $integers:ident, $floats:ident, $op:expr, $($slice:expr),*) => {
@@ -95,6 +68,36 @@ macro_rules! of_type {
         fold::$words::<$ty>($op, $(bytemuck::cast_slice($slice)),*)
     };
 }
+
+mod fold;
+mod form;
+mod item;
+mod lanes;
+mod top;
+
+pub use top::{top_k, top_k_rows};
+
+use std::ops::Range;
+
+use bytemuck::Zeroable;
+use rayon::prelude::*;
+
+use crate::{
+    Element, Error, Result, Within,
+    element::{Words, sealed::Outcome as _},
+    geometry::MAX_ELEMENTS,
+    input::{filtered::Ends, pairs, rows},
+    names::{Dtype, Form, Op, PairOp, WithinOp},
+    op::{Interval, Operation, PairOperation, RowsOperation},
+    reducer::Code,
+};
+
+/// Minimum number of elements per thread.
+const PER_THREAD: usize = 1 << 15;
+/// Parts per thread into which a batch of rows is divided, so that threads finish at about the same
+/// time.
+const PARTS_PER_THREAD: usize = 8;
+const MOST_ROWS_AT_ONCE: usize = 1 << 18;
 
 /// Reduces a slice by any built-in [operation](crate::op).
 ///
@@ -186,7 +189,11 @@ fn built_in(code: &Code) -> Result<(Op, Dtype)> {
 }
 
 fn check<T>(values: &[T]) -> Result<()> {
-    let n = values.len() as u64;
+    check_len(values.len())
+}
+
+pub(crate) fn check_len(n: usize) -> Result<()> {
+    let n = n as u64;
     if n > MAX_ELEMENTS { Err(Error::TooManyElements { n, most: MAX_ELEMENTS }) } else { Ok(()) }
 }
 
@@ -203,19 +210,40 @@ fn require_threads() {
 // type, so that they are compiled once instead of once per type.
 
 fn words_of(op: Op, dtype: Dtype, values: &[u8]) -> fold::Words {
-    of_type!(dtype, reduce_integers, reduce_floats, op, values)
+    let output = of_type!(dtype, reduce_integers, reduce_floats, op, values);
+    if op.form == Form::OUTPUT { output } else { form::formed(op, dtype, output, values) }
 }
 
 fn each_row(op: Op, dtype: Dtype, values: &[u8], len: usize, take: &mut dyn FnMut(Words)) {
-    if values.is_empty() {
+    let rows = values.len() / (len * dtype.size());
+    each_piece(op, dtype, values, rows, |row| row * len..(row + 1) * len, take);
+}
+
+/// Passes the words of each of `count` pieces to `take`, in order. `piece` returns the range of elements
+/// of a piece. The words of a piece without elements are zero.
+pub(crate) fn each_piece(
+    op: Op,
+    dtype: Dtype,
+    values: &[u8],
+    count: usize,
+    piece: impl Fn(usize) -> Range<usize> + Sync,
+    take: &mut dyn FnMut(Words),
+) {
+    if count == 0 {
         return;
     }
     require_threads();
-    let row_bytes = len * dtype.size();
+    let bytes = dtype.size();
+    let len = (values.len() / bytes / count).max(1);
     let elements = PARTS_PER_THREAD * PER_THREAD * rayon::current_num_threads();
-    for rows in values.chunks(row_bytes * (elements / len).clamp(1, MOST_ROWS_AT_ONCE)) {
-        let rows = rows.par_chunks_exact(row_bytes).with_min_len((PER_THREAD / len).max(1));
-        let written: Vec<_> = rows.map(|row| words_of(op, dtype, row)).collect();
+    let at_once = (elements / len).clamp(1, MOST_ROWS_AT_ONCE);
+    let of = |index| match piece(index) {
+        none if none.is_empty() => fold::Words::default(),
+        Range { start, end } => words_of(op, dtype, &values[start * bytes..end * bytes]),
+    };
+    for first in (0..count).step_by(at_once) {
+        let pieces = (first..count.min(first + at_once)).into_par_iter();
+        let written: Vec<_> = pieces.with_min_len((PER_THREAD / len).max(1)).map(of).collect();
         written.into_iter().for_each(|written| take(in_words(written)));
     }
 }

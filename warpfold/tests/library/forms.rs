@@ -3,7 +3,7 @@
 
 use warpfold::{
     Buffer, Element, Plain,
-    internal::{Dtype, DynamicOp, Form, Op, Written, result_bytes},
+    internal::{Dtype, DynamicOp, Form, Op, Written, reduce_pieces_on_cpu, result_bytes},
 };
 
 use crate::common::{Sample, device, reducer, small};
@@ -71,6 +71,11 @@ fn expected(form: Form, outputs: &[u8], n: usize, dtype: Dtype) -> Vec<u8> {
     }
 }
 
+/// Returns the bytes of the CPU's result.
+fn reduce_on_cpu<T: Element>(op: Op, elements: &[T]) -> Vec<u8> {
+    reduce_pieces_on_cpu(op, T::DTYPE, bytemuck::cast_slice(elements), 1, |_| 0..elements.len()).unwrap()
+}
+
 fn check<T: Sample>() {
     let elements: Vec<T> = small(3 * LEN, 1);
     let buffer = device().upload(&elements).unwrap();
@@ -79,6 +84,14 @@ fn check<T: Sample>() {
         let forms = FORMS.map(|form| Op { form, ..op }).into_iter().filter(|op| op.takes(T::DTYPE));
         for op in forms {
             let found = reduce(op, &buffer);
+            let here = reduce_on_cpu(op, &elements);
+            if op.form == Form::MAGNITUDE {
+                assert_eq!(here, found[0], "{op} of {} on the CPU", T::DTYPE);
+            } else {
+                let output = reduce_on_cpu(Op { form: Form::OUTPUT, ..op }, &elements);
+                let expected = expected(op.form, &output, 3 * LEN, T::DTYPE);
+                assert_eq!(here, expected, "{op} of {} on the CPU as {:?}", T::DTYPE, op.form);
+            }
             for ((found, outputs), n) in found.iter().zip(&outputs).zip([3 * LEN, LEN]) {
                 let what = format!("{op} of {} as {:?}", T::DTYPE, op.form);
                 if op.form == Form::MAGNITUDE {

@@ -1,0 +1,87 @@
+"""Reductions of the host's arrays on the CPU, without a device or the simulator.
+
+The functions take the parameters of the extension's functions of the same names, and return the values that its kernels
+write.
+"""
+
+import math
+
+import numpy
+
+from . import _native
+
+
+class Elements:
+    """Elements in host memory, with the attributes of an `Array` that the reductions use."""
+
+    device = "cpu"
+
+    def __init__(self, memory, dtype, shape):
+        self.memory = memory
+        self.dtype = dtype
+        self.shape = shape
+
+    def bits(self):
+        """Returns a NumPy array over the memory. NumPy lacks bfloat16, whose bits are uint16."""
+        dtype = "uint16" if self.dtype == "bfloat16" else self.dtype
+        return numpy.frombuffer(self.memory, dtype).reshape(self.shape)
+
+    def _bytes(self):
+        return self.memory
+
+    def _view(self, dtype, shape, strides, start):
+        return Elements(self.memory, dtype, shape)
+
+
+def elements(values, dtype):
+    """Returns the elements of a C-contiguous NumPy array, and the type's name if NumPy lacks it."""
+    # The extension reads elements at multiples of their size.
+    values = numpy.require(values, requirements=["C", "A"])
+    return Elements(values, values.dtype.name if dtype is None else dtype, values.shape)
+
+
+def _written(function, memory, dtype, everywhere):
+    written, _ = _native.outcome(function, dtype, False, everywhere)
+    size = numpy.dtype("uint16" if written == "bfloat16" else written).itemsize
+    return Elements(memory, written, (len(memory) // size,))
+
+
+def reduce(operation, array, axes, everywhere, stream=None, place=None, allocate=None):
+    others = [at for at in range(len(array.shape)) if at not in axes]
+    length = math.prod(array.shape[at] for at in axes)
+    rows = numpy.ascontiguousarray(array.bits().transpose(others + axes))
+    memory = _native.reduce_rows_on_cpu(operation, rows, array.dtype, length, everywhere)
+    return _written(operation[0], memory, array.dtype, everywhere)
+
+
+def _of_none(function, dtype):
+    """Returns the results of a segment without elements."""
+    if function.of_none is not None:
+        return [function.of_none] * (2 if function.pair else 1)
+    if function.result == "index":
+        return [-1]
+    if "float" in dtype:
+        least, most = (math.nan, math.nan) if function.name.startswith("nan") else (-math.inf, math.inf)
+    else:
+        limits = numpy.iinfo("uint8" if dtype == "bool" else dtype)
+        least, most = int(limits.min), int(limits.max)
+    return [most, least] if function.pair else [least if function.name.endswith("max") else most]
+
+
+def reduce_segments(operation, array, offsets, everywhere, stream=None, place=None):
+    offsets = offsets.bits()
+    memory = _native.reduce_segments_on_cpu(operation, array.bits(), array.dtype, offsets, everywhere)
+    results = _written(operation[0], memory, array.dtype, everywhere)
+    is_empty = offsets[1:] == offsets[:-1]
+    if is_empty.any():
+        values = _of_none(operation[0], results.dtype)
+        for part, value in zip(numpy.split(results.bits(), len(values)), values):
+            if results.dtype == "bfloat16":
+                part[is_empty] = numpy.float32(value).view("uint32") >> 16
+            else:
+                part[is_empty] = numpy.array(value if "float" in results.dtype else int(value)).astype(results.dtype)
+    return results
+
+
+def reduce_within(array, low, high, everywhere, stream=None, place=None):
+    return Elements(_native.reduce_within_on_cpu(array.bits(), array.dtype, low, high, everywhere), "int64", (4,))
