@@ -150,6 +150,7 @@ TYPES = {
     "axis": "_Axis",
     "keepdims": "bool",
     "ddof": "Union[int, float]",
+    "correction": "_Number",
     "dtype": "Any",
     "initial": "_Number",
     "where": "Any",

@@ -288,3 +288,6 @@ def test_variances_without_nan_take_ddof(ddof):
     offsets = numpy.arange(0, values.size + 1, 30)
     segments = warpfold.segment_nanvar(values.reshape(-1), offsets, ddof=ddof)
     numpy.testing.assert_allclose(segments, numpy.nanvar(values, axis=1, ddof=ddof), 1e-12)
+    # The other name of the parameter.
+    same(warpfold.nanvar(values, 1, correction=ddof), warpfold.nanvar(values, 1, ddof=ddof))
+    same(warpfold.segment_nanvar(values.reshape(-1), offsets, correction=ddof), segments)

@@ -111,6 +111,24 @@ def test_compiled_and_batched_calls_have_the_results_of_others(name, device):
 
 
 @on_each_device
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_corrections_are_those_of_pytorch(name, device):
+    values = tensor(device)
+    ours, theirs = (getattr(module, name) for module in (warpfold, torch))
+    for correction in (0, 1, 2):
+        expected = theirs(values, dim=1, correction=correction)
+        torch.testing.assert_close(ours(values, dim=1, correction=correction), expected)
+        compiled = torch.compile(
+            lambda given: ours(given, dim=1, correction=correction), backend="aot_eager", fullgraph=True
+        )
+        torch.testing.assert_close(compiled(values), expected)
+    given = values.clone().requires_grad_()
+    torch.testing.assert_close(ours(given, correction=1), theirs(values, correction=1))
+    with pytest.raises(TypeError, match="ddof 1 and correction 1; both mean the same"):
+        ours(given, ddof=1, correction=1)
+
+
+@on_each_device
 @pytest.mark.parametrize("name", ["sum", "var_mean", "argmax"])
 def test_operator_is_as_pytorch_requires(name, device):
     values = tensor(device).requires_grad_()
@@ -239,7 +257,7 @@ def test_no_gradient_is_recorded_without_need(device, refused):
     refused(ValueError, lambda: warpfold.sum(parameter, 1), "axis 1", "give -1 to 0")
     refused(ValueError, lambda: warpfold.sum(parameter, determinism="always"), "determinism 'always'")
     refused(TypeError, lambda: warpfold.sum(parameter, device="sim"), "leave them out", "detach()")
-    refused(TypeError, lambda: warpfold.var(parameter, ddof="1"), "ddof '1'")
+    refused(TypeError, lambda: warpfold.var(parameter, ddof="1"), "ddof (or correction) '1'")
     refused(TypeError, lambda: warpfold.sum(parameter, keepdims="x"), "keepdims 'x'")
     refused(TypeError, lambda: warpfold.sum(parameter, initial="x"), "initial 'x'")
     refused(ValueError, lambda: warpfold.segment_sum(parameter, [0, 5]), "differentiates", "detach()")

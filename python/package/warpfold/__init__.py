@@ -54,7 +54,9 @@ _OPTIONS = {
     "ddof": """
 ddof
     Delta degrees of freedom: the sum of the squared distances is divided by n - ddof, where n is the number of
-    elements that are not skipped. The default is 0, as in NumPy; PyTorch's is 1.""",
+    elements that are not skipped. The default is 0, as in NumPy; PyTorch's is 1.
+correction
+    The name of `ddof` in PyTorch and in the array API standard.""",
     "dtype": """
 dtype
     The type in which the elements are reduced, and of the results, as a name or as a type of NumPy or PyTorch: {kind}.
@@ -149,7 +151,7 @@ _Attributes = collections.namedtuple("_Attributes", ["name", "result", "of_none"
 
 def _defaults(row):
     """Returns the default of each parameter that the function of a row takes by keyword."""
-    defaults = {"ddof": 0} if row.ddof else {}
+    defaults = {"ddof": 0, "correction": None} if row.ddof else {}
     defaults |= {"dtype": None} if row.result in ("sum", "float") else {}
     defaults |= {"initial": None} if row.initial else {}
     defaults |= {"where": True} if row.initial or row.of_none is not None else {}
@@ -166,18 +168,30 @@ def _given(name, options, defaults):
     return given
 
 
+def _ddof_of(function, ddof, correction):
+    """Returns `ddof`, which may be given by the name `correction`."""
+    if correction is not None:
+        _require(function.name, "correction", function.ddof)
+        if ddof is not _ABSENT:
+            raise TypeError(f"ddof {ddof!r} and correction {correction!r}; both mean the same; give one of them")
+        return correction
+    if ddof is _ABSENT:
+        return 0
+    _require(function.name, "ddof", function.ddof)
+    return ddof
+
+
 def _reduction(row, defaults):
     """Returns the function of a row, without a name."""
     function = _Attributes(*(getattr(row, name) for name in _Attributes._fields))
     wide = None if row.wide is None else _reduction(row.wide, defaults)
 
-    def reduction(values, axis=None, keepdims=False, *, ddof=_ABSENT, dim=None, keepdim=None, **options):
+    def reduction(
+        values, axis=None, keepdims=False, *, ddof=_ABSENT, correction=None, dim=None, keepdim=None, **options
+    ):
         if dim is not None or keepdim is not None:
             axis, keepdims = _reduce.from_torch(axis, keepdims, dim, keepdim)
-        if ddof is _ABSENT:
-            ddof = 0
-        else:
-            _require(function.name, "ddof", function.ddof)
+        ddof = _ddof_of(function, ddof, correction)
         if options:
             options = _given(function.name, options, defaults)
         torch = sys.modules.get("torch")
@@ -220,11 +234,10 @@ def _function(row):
 def _segments_function(row):
     """Returns the function of a row for segments."""
 
-    def reduction(values, offsets, *, ddof=_ABSENT, determinism="run-to-run", stream=None, device=None):
-        if ddof is _ABSENT:
-            ddof = 0
-        else:
-            _require(row.name, "ddof", row.ddof)
+    def reduction(
+        values, offsets, *, ddof=_ABSENT, correction=None, determinism="run-to-run", stream=None, device=None
+    ):
+        ddof = _ddof_of(row, ddof, correction)
         return _reduce.reduce_segments(row, values, offsets, determinism, stream, device, ddof)
 
     none = _of_none(row)
@@ -232,7 +245,7 @@ def _segments_function(row):
         none = "For no elements it is the identity of the operation, and -1 if it is an index."
     about = f"`{row.name}` of every segment of an array. {none}"
     parameters = _SEGMENTS.format(name=row.name, ddof=_OPTIONS["ddof"] if row.ddof else "")
-    defaults = {"ddof": 0} if row.ddof else {}
+    defaults = {"ddof": 0, "correction": None} if row.ddof else {}
     defaults |= {"determinism": "run-to-run", "stream": None, "device": None}
     signature = _signature([_parameter("values"), _parameter("offsets")], defaults)
     return _named(reduction, f"segment_{row.name}", signature, f"{about}\n{parameters}\n")

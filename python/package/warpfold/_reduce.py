@@ -98,11 +98,11 @@ def initial_of(function, initial, dtype):
 
 def ddof_of(ddof):
     if not isinstance(ddof, numbers.Real):
-        raise TypeError(f"ddof {ddof!r}; it must be a number, such as 0 or 1")
+        raise TypeError(f"ddof (or correction) {ddof!r}; it must be a number, such as 0 or 1")
     try:
         return float(ddof)
     except OverflowError:
-        raise ValueError(f"ddof of {len(str(ddof))} digits; it must fit a float; give 0 or 1") from None
+        raise ValueError(f"ddof (or correction) of {len(str(ddof))} digits; it must fit a float; give 0 or 1") from None
 
 
 def require_keepdims(keepdims):
