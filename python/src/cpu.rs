@@ -7,13 +7,14 @@ use std::ops::{Bound as End, Range};
 
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyByteArray};
 use warpfold::{
-    Element, cpu,
+    Element, Located, cpu,
     internal::{reduce_pieces_on_cpu, result_bytes},
     op,
 };
 
 use crate::{
     borrow::HostArray,
+    dot::require_one_type,
     elements::{self, by_type},
     error::raise,
     functions::Function,
@@ -132,14 +133,86 @@ pub(crate) fn reduce_within_on_cpu<'py>(
     Ok(PyByteArray::new(py, &words.map_err(raise)?))
 }
 
+/// Returns the dot product of two C-contiguous arrays of as many elements.
+#[pyfunction]
+pub(crate) fn reduce_dot_on_cpu<'py>(
+    first: &Bound<'py, PyAny>,
+    first_dtype: &str,
+    second: &Bound<'py, PyAny>,
+    second_dtype: &str,
+) -> PyResult<Bound<'py, PyByteArray>> {
+    let py = first.py();
+    let first = HostArray::read(first, Some(first_dtype))?;
+    let second = HostArray::read(second, Some(second_dtype))?;
+    require_one_type(first.layout.dtype, second.layout.dtype)?;
+    // SAFETY: no thread writes the elements during this call, as stated at the top.
+    let (a, b) = unsafe { (first.elements(), second.elements()) };
+    let product = by_type!(
+        first.layout.dtype,
+        T => py.detach(|| {
+            // It has the same bits at each level of determinism.
+            let product = cpu::reduce_pair(op::Dot, elements_of::<T>(a), elements_of(b));
+            product.map(|product| bytemuck::bytes_of(&product).to_vec())
+        }),
+        unreachable!("every array is of one of the types")
+    );
+    Ok(PyByteArray::new(py, &product.map_err(raise)?))
+}
+
+/// Returns the k largest or smallest elements of each row of `row_len` elements of a C-contiguous array,
+/// as [`reduce_topk`](crate::topk::reduce_topk) does.
+#[pyfunction]
+pub(crate) fn reduce_topk_on_cpu<'py>(
+    array: &Bound<'py, PyAny>,
+    dtype: &str,
+    row_len: usize,
+    k: usize,
+    is_largest: bool,
+) -> PyResult<Bound<'py, PyByteArray>> {
+    let (py, array) = (array.py(), HostArray::read(array, Some(dtype))?);
+    // SAFETY: no thread writes the elements during this call, as stated at the top.
+    let bytes = unsafe { array.elements() };
+    let found = by_type!(
+        array.layout.dtype,
+        T => py.detach(|| top_of_rows::<T>(bytes, row_len, (k, is_largest))),
+        unreachable!("every array is of one of the types")
+    );
+    Ok(PyByteArray::new(py, &found.map_err(raise)?))
+}
+
+fn top_of_rows<T: Element>(
+    bytes: &[u8],
+    row_len: usize,
+    (k, is_largest): (usize, bool),
+) -> warpfold::Result<Vec<u8>> {
+    let mut found = Vec::new();
+    for row in elements_of::<T>(bytes).chunks_exact(row_len) {
+        let top = match is_largest {
+            true => cpu::top_k(op::Largest(k), row),
+            false => cpu::top_k(op::Smallest(k), row),
+        }?;
+        for Located { value, index } in top {
+            let mut element = [0; 8];
+            element[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
+            found.extend(index.to_ne_bytes());
+            found.extend(element);
+        }
+    }
+    Ok(found)
+}
+
+fn elements_of<T: Element>(bytes: &[u8]) -> &[T] {
+    // Bytes of no elements have no aligned address.
+    if bytes.is_empty() { &[] } else { bytemuck::cast_slice(bytes) }
+}
+
 /// Returns the words that the kernel writes: the count, the sum in two words, and the mean.
 fn within<T: Element>(
     range: (End<T>, End<T>),
     bytes: &[u8],
     everywhere: bool,
 ) -> warpfold::Result<[u8; 32]> {
-    // Bytes of no elements have no aligned address.
-    let elements: &[T] = if bytes.is_empty() { &[] } else { bytemuck::cast_slice(bytes) };
+    let elements = elements_of::<T>(bytes);
     let within = match everywhere {
         false => cpu::reduce_within(range, elements),
         true => cpu::reduce_within(op::Reproducible(range), elements),

@@ -1,7 +1,11 @@
 //! The dot product of two arrays.
 
 use pyo3::{exceptions::PyTypeError, prelude::*};
-use warpfold::{Buffer, Element, Output, Stream, dlpack::Layout, op};
+use warpfold::{
+    Buffer, Element, Output, Stream,
+    dlpack::{DataType, Layout},
+    op,
+};
 
 use crate::{
     array::{Array, require_compact},
@@ -28,12 +32,7 @@ pub(crate) fn reduce_dot(
     for array in [first, second] {
         require_compact(&array.layout)?;
     }
-    if second.layout.dtype != *dtype {
-        let [first, second] = [*dtype, second.layout.dtype].map(elements::name);
-        return Err(PyTypeError::new_err(format!(
-            "dot product of elements of {first} and {second}; both arrays must have one type; convert one of them"
-        )));
-    }
+    require_one_type(*dtype, second.layout.dtype)?;
     // SAFETY: the Python caller keeps the stream alive during its call, as `kernels::idle_stream`
     // requires.
     let given = stream.map(|handle| unsafe { kernels::idle_stream(open, handle) }).transpose()?;
@@ -47,6 +46,18 @@ pub(crate) fn reduce_dot(
     let sum = sum_type(*dtype);
     let len = bytes.len() / elements::size(sum);
     Ok(Array::new(open, bytes, sum, vec![len]))
+}
+
+/// Returns an error for two arrays of different types.
+pub(crate) fn require_one_type(first: DataType, second: DataType) -> PyResult<()> {
+    if first == second {
+        return Ok(());
+    }
+    let [first, second] = [first, second].map(elements::name);
+    Err(PyTypeError::new_err(format!(
+        "dot product of elements of {first} and {second}; both arrays must have one type; convert one \
+         of them"
+    )))
 }
 
 fn enqueue<T: Element>(

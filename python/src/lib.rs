@@ -23,7 +23,10 @@ mod _native {
     #[pymodule_export]
     use super::borrow::{borrow_cuda_array, borrow_dlpack, borrow_tensor, upload};
     #[pymodule_export]
-    use super::cpu::{reduce_rows_on_cpu, reduce_segments_on_cpu, reduce_within_on_cpu};
+    use super::cpu::{
+        reduce_dot_on_cpu, reduce_rows_on_cpu, reduce_segments_on_cpu, reduce_topk_on_cpu,
+        reduce_within_on_cpu,
+    };
     #[pymodule_export]
     use super::device::{Device, devices, open};
     #[pymodule_export]

@@ -14,7 +14,8 @@ def test_dot_products_of_every_type_match_numpy(dtype):
         a, b = small(dtype, n, seed=n), small(dtype, n, seed=n + 1)
         result = ORACLES["sum"](a).dtype
         expected = (a.astype(result) * b.astype(result)).sum(dtype=result)
-        same(warpfold.dot(a, b), result.type(expected), f"{n} {dtype}")
+        for device in [None, "cpu"]:
+            same(warpfold.dot(a, b, device=device), result.type(expected), f"{n} {dtype} on {device}")
 
 
 def test_dot_products_of_any_strides_and_level():
@@ -61,15 +62,16 @@ def test_topk_of_every_type_matches_a_stable_sort(dtype):
             expected = [numpy.take_along_axis(moved, indices, -1), indices]
             if axis is not None:
                 expected = [numpy.moveaxis(one, -1, axis) for one in expected]
-            for given in [values, warpfold.asarray(values)]:
-                found = warpfold.topk(given, k, axis, largest=largest)
+            for given, device in [(values, None), (values, "cpu"), (warpfold.asarray(values), None)]:
+                found = warpfold.topk(given, k, axis, largest=largest, device=device)
                 for one, wanted in zip(found, expected):
                     same(numpy.asarray(one), wanted, f"{k} of {dtype} along {axis}")
 
 
 def test_topk_of_no_rows_has_no_results():
-    values, indices = warpfold.topk(numpy.ones((0, 5)), 2)
-    assert values.shape == indices.shape == (0, 2)
+    for device in [None, "cpu"]:
+        values, indices = warpfold.topk(numpy.ones((0, 5)), 2, device=device)
+        assert values.shape == indices.shape == (0, 2)
 
 
 def test_topk_names_the_arguments_that_it_refuses():

@@ -10,11 +10,14 @@ import numpy
 
 from . import _native
 
+_SUM = next(row for row in _native.functions() if row.name == "sum")
+
 
 class Elements:
     """Elements in host memory, with the attributes of an `Array` that the reductions use."""
 
     device = "cpu"
+    _is_contiguous = True
 
     def __init__(self, memory, dtype, shape):
         self.memory = memory
@@ -25,6 +28,11 @@ class Elements:
         """Returns a NumPy array over the memory. NumPy lacks bfloat16, whose bits are uint16."""
         dtype = "uint16" if self.dtype == "bfloat16" else self.dtype
         return numpy.frombuffer(self.memory, dtype).reshape(self.shape)
+
+    def transposed(self, order):
+        """Returns the elements with their axes in this order, contiguous."""
+        bits = numpy.ascontiguousarray(self.bits().transpose(order))
+        return Elements(bits, self.dtype, bits.shape)
 
     def _bytes(self):
         return self.memory
@@ -49,8 +57,8 @@ def _written(function, memory, dtype, everywhere):
 def reduce(operation, array, axes, everywhere, stream=None, place=None, allocate=None):
     others = [at for at in range(len(array.shape)) if at not in axes]
     length = math.prod(array.shape[at] for at in axes)
-    rows = numpy.ascontiguousarray(array.bits().transpose(others + axes))
-    memory = _native.reduce_rows_on_cpu(operation, rows, array.dtype, length, everywhere)
+    rows = array.transposed(others + axes)
+    memory = _native.reduce_rows_on_cpu(operation, rows.bits(), array.dtype, length, everywhere)
     return _written(operation[0], memory, array.dtype, everywhere)
 
 
@@ -81,6 +89,16 @@ def reduce_segments(operation, array, offsets, everywhere, stream=None, place=No
             else:
                 part[is_empty] = numpy.array(value if "float" in results.dtype else int(value)).astype(results.dtype)
     return results
+
+
+def reduce_dot(first, second, everywhere, stream=None, place=None):
+    memory = _native.reduce_dot_on_cpu(first.bits(), first.dtype, second.bits(), second.dtype)
+    return _written(_SUM, memory, first.dtype, everywhere)
+
+
+def reduce_topk(array, row_len, k, is_largest, stream=None, place=None):
+    memory = _native.reduce_topk_on_cpu(array.bits(), array.dtype, row_len, k, is_largest)
+    return Elements(memory, "int64", (len(memory) // 8,))
 
 
 def reduce_within(array, low, high, everywhere, stream=None, place=None):

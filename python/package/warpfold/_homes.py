@@ -256,6 +256,8 @@ class Host:
     def transposed(self, order):
         """Returns a contiguous copy of the array with its axes in this order. Waits: the copy is made on the host."""
         array = self.array
+        if isinstance(array, _cpu.Elements):
+            return array.transposed(order)
         # NumPy lacks bfloat16; its bits are moved as uint16.
         dtype = "uint16" if array.dtype == "bfloat16" else array.dtype
         bits = numpy.frombuffer(array._bytes(), dtype).reshape(array.shape)

@@ -243,10 +243,10 @@ def dot(name, row, a, b, determinism, stream, device):
     require_pairs(name, home.array.shape, other.array.shape)
     written, _ = _types_of(row, home, everywhere)
     with home.work():
-        first, second = (_contiguous(one, list(range(one.array.ndim))) for one in (home, other))
+        first, second = (_contiguous(one, list(range(len(one.array.shape)))) for one in (home, other))
         # The kernel writes 16 bytes.
         room, place = home.room("int64", 2)
-        raw = _native.reduce_dot(first, second, everywhere, home.stream, place)
+        raw = home.kernels.reduce_dot(first, second, everywhere, home.stream, place)
         return _results(row, home, raw, room, written, written, ())
 
 
@@ -275,7 +275,7 @@ def topk(values, k, axis, largest, stream, device):
         # A result is 16 bytes: the index, and the element.
         room, place = home.room("int64", max(2 * math.prod(found), 1))
         array = _contiguous(home, others + axes)
-        raw = _native.reduce_topk(array, length, count, bool(largest), home.stream, place)
+        raw = home.kernels.reduce_topk(array, length, count, bool(largest), home.stream, place)
 
         def view(dtype, size, start):
             words = 16 // size
