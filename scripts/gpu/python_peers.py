@@ -1,14 +1,25 @@
 #!/usr/bin/env python3
 """Times calls of the Python package, of PyTorch and of CuPy, as `python -m warpfold bench` does, for the functions and
 shapes of the project's tables. Prints a line of JSON for each call and library. `python_peers.py sum argmax` measures
-only these functions."""
+only these functions.
+
+`device` is the device's time alone, of PyTorch and of this package: calls on tensors in turns, which together exceed the
+L2, are enqueued while the device is busy, between two events."""
 
 import json
+import math
+import statistics
 import sys
 
+import torch
+import warpfold
 from warpfold import _bench
 
-ROUNDS = 15
+ROUNDS = 11
+#: Calls between two events, and the clock cycles for which the device is busy before them.
+CALLS, CYCLES = 20, 4_000_000
+#: Bytes of the tensors that calls take in turns: twice an H200's L2.
+ROTATED = 120_000_000
 
 SHAPES = [
     ((1 << 10,), None, "float32"),
@@ -23,11 +34,40 @@ SHAPES = [
     ((200, 300, 400), 1, "float32"),
 ]
 
+
+
+def device_times(name, shape, axis, dtype):
+    """Returns the quartiles of the device's µs per call of each library."""
+    dtype = getattr(torch, dtype)
+    count = max(1, min(CALLS, math.ceil(ROTATED / (math.prod(shape) * dtype.itemsize))))
+    tensors = [torch.rand(shape, device="cuda").to(dtype) for _ in range(count)]
+    calls = {
+        "warpfold": lambda values: getattr(warpfold, name)(values, axis),
+        "PyTorch": lambda values: _bench.PYTORCH[name](torch, values, axis),
+    }
+    times = {library: [] for library in calls}
+    for number in range(-1, ROUNDS):
+        for library in sorted(calls, reverse=number % 2 == 0):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            torch.cuda._sleep(CYCLES)
+            start.record()
+            for at in range(CALLS):
+                calls[library](tensors[at % count])
+            end.record()
+            torch.cuda.synchronize()
+            if number >= 0:
+                times[library].append(start.elapsed_time(end) * 1e3 / CALLS)
+    return {library: statistics.quantiles(took, n=4) for library, took in times.items()}
+
+
 if __name__ == "__main__":
     present = _bench.libraries()
     for name in sys.argv[1:] or _bench.PYTORCH:
         for shape, axis, dtype in SHAPES:
+            on_device = device_times(name, shape, axis, dtype)
             for library, times in _bench.measure(present, name, shape, axis, dtype, ROUNDS).items():
+                if library in on_device:
+                    times["device"] = on_device[library]
                 line = {"library": library, "op": name, "shape": shape, "axis": axis, "dtype": dtype}
                 for what, (q1, median, q3) in times.items():
                     line[what] = {"median": round(median, 3), "q1": round(q1, 3), "q3": round(q3, 3)}
