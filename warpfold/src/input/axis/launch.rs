@@ -30,11 +30,18 @@ const FEW: u64 = GROUPS_IN_FLIGHT as u64;
 const LANES_BYTES: u64 = 2 << 10;
 /// Unaligned matrices of fewer columns have one column per thread.
 const SPACED: u64 = 64;
-/// Threads per block if each strip of columns has only one block.
-const ALONE: u64 = 256;
-/// Widths of strips of columns with one block each, in threads. The first width that gives enough strips
-/// is used.
-const WIDTHS: [u64; 3] = [128, 64, 32];
+/// Threads per block if each strip of columns has only one block, and widths of the strips in threads.
+/// The first that gives enough threads is used.
+const ALONE: [(u64, u64); 5] = [(256, 128), (256, 64), (256, 32), (512, 64), (512, 32)];
+/// Those of matrices of at most [`NARROW_PACKS`] packs of columns.
+const ALONE_NARROW: [(u64, u64); 3] = [(256, 16), (512, 16), (512, 8)];
+const NARROW_PACKS: u64 = 16;
+/// Threads per multiprocessor that are enough if each strip of columns has only one block: more of them
+/// for elements one by one and for long columns, whose time is that of the memory.
+const ENOUGH: u64 = 360;
+const ENOUGH_LONG: u64 = 704;
+/// Rows of the matrix per thread above which columns are long.
+const LONG: u64 = 64;
 /// If columns have at most this number of rows, strips of columns are as wide as a block.
 const SHORT: u64 = 16;
 /// Minimum number of matrix rows per thread, if each strip of columns has only one block.
@@ -96,15 +103,22 @@ impl AxisLaunch {
     fn strips(task: &AxisTask, shape: Shape, kernel: AxisKernel, each: u64) -> Self {
         let units = task.width.div_ceil(each);
         let largest = u64::from(task.code.largest_blocks().axis);
-        let block = largest.min(ALONE);
         let strips = |across: u64| task.matrices * units.div_ceil(across);
         let resident = |block: u64, busy: u64| u64::from(shape.multiprocessors) * (busy / block);
-        let alone = resident(block, BUSY);
-        // Narrow matrices are one strip each.
-        let widths = WIDTHS.map(|width| width.min(units).min(block));
-        // Nine tenths of the blocks that keep the device busy are enough.
-        let found = widths.into_iter().find(|&across| strips(across) * 10 >= alone * 9);
-        if let Some(across) = found {
+        // Elements whose indices matter, and those of spaced columns, are accumulated one by one.
+        let in_vectors = kernel != AxisKernel::Spaced && !task.code.is_indexed();
+        let is_narrow = kernel == AxisKernel::Packs && units <= NARROW_PACKS;
+        let alone = if is_narrow { &ALONE_NARROW[..] } else { &ALONE[..] };
+        let found = alone.iter().find_map(|&(block, across)| {
+            let block = block.min(largest);
+            // Narrow matrices are one strip each.
+            let across = across.min(units).min(block);
+            let is_long = task.len > LONG * (block / across);
+            let enough = if in_vectors && !is_long { ENOUGH } else { ENOUGH_LONG };
+            let threads = strips(across) * block;
+            (threads >= u64::from(shape.multiprocessors) * enough).then_some((block, across))
+        });
+        if let Some((block, across)) = found {
             let across = if task.len <= SHORT { block.min(units) } else { across };
             // Strips of equal width, and of an even number of threads: few begin within 32 bytes.
             let even = units.div_ceil(units.div_ceil(across)).next_multiple_of(2);
@@ -118,8 +132,6 @@ impl AxisLaunch {
             AxisKernel::Spaced => 32.min(units),
             _ => units.min(largest),
         };
-        // Elements whose indices matter, and those of spaced columns, are accumulated one by one.
-        let in_vectors = kernel != AxisKernel::Spaced && !task.code.is_indexed();
         let rows =
             if in_vectors { axis_group_rows(task.code.element_bytes(), each).into() } else { FEW };
         let above = (largest / across).min(task.len.div_ceil(rows));
