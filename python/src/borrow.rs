@@ -6,6 +6,7 @@ use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     ffi, intern,
     prelude::*,
+    sync::critical_section::with_critical_section,
     types::{IntoPyDict, PyDict},
 };
 use warpfold::{
@@ -86,45 +87,69 @@ pub(crate) fn borrow_dlpack(
     })
 }
 
-/// Takes the tensor out of a capsule; `None` if the capsule is not of this form.
+/// Takes the tensor out of a capsule; `None` if the capsule is not of this form. After an error the
+/// capsule still owns the tensor.
 fn take<M: Tensor>(open: &Arc<Open>, capsule: &Bound<'_, PyAny>) -> Option<PyResult<Array>> {
-    // SAFETY: the function accepts any object, and the name is a C string.
-    if unsafe { ffi::PyCapsule_IsValid(capsule.as_ptr(), M::NAME.as_ptr()) } != 1 {
-        return None;
+    let tensor = claim::<M>(capsule)?;
+    // SAFETY: this call has claimed the tensor, which is a valid `M`.
+    let taken = unsafe { borrow(open, tensor) };
+    if taken.is_err() {
+        // SAFETY: the object is a capsule, and the name is static.
+        unsafe { ffi::PyCapsule_SetName(capsule.as_ptr(), M::NAME.as_ptr()) };
     }
-    let taken = || {
-        // SAFETY: the capsule has this name.
-        let tensor =
-            unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), M::NAME.as_ptr()) }.cast::<M>();
-        // SAFETY: a capsule named `M::NAME` holds an `M`, which lives until it is taken below.
-        let description = unsafe { M::description(tensor) }?;
-        let dtype = description.dtype;
-        elements::require(dtype)?;
-        let taken = by_type!(
-            dtype,
-            T => {
-                // SAFETY:
-                // - The tensor belongs to this call: no other thread runs Python code meanwhile, so none
-                //   takes the tensor out of the capsule, and the capsule is renamed below.
-                // - The deleter may be called on any thread, as DLPack requires. Deleters of Python
-                //   libraries acquire the GIL; no thread holds it while waiting for a thread of this
-                //   library.
-                // - The elements are valid until the deleter is called. By the protocol, earlier writes
-                //   precede the work enqueued on the stream given to `__dlpack__`, and reductions are
-                //   enqueued on that stream; the owner enqueues later writes after them. Reductions do
-                //   not read the gaps between elements; `Array::numpy` copies the gaps and discards
-                //   them.
-                unsafe { Buffer::<T>::from_dlpack_strided(&open.device, tensor) }
-                    .and_then(|(buffer, layout)| Ok((buffer.cast::<u8>()?, layout)))
-            },
-            unreachable!("the type was looked at")
-        );
-        let (bytes, layout) = taken.map_err(raise)?;
-        // SAFETY: the capsule is valid, and the name is static.
-        unsafe { ffi::PyCapsule_SetName(capsule.as_ptr(), M::USED.as_ptr()) };
-        Ok(Array::strided(open, bytes, Layout { dtype, ..layout }))
-    };
-    Some(taken())
+    Some(taken)
+}
+
+/// Marks a capsule's tensor as taken and returns it; `None` if the capsule is not of this form.
+///
+/// A correct `__dlpack__` returns a new capsule, which only this call has. If it returns the same one to
+/// several threads, only one of them claims the tensor: no Python code runs between the check and the
+/// renaming, and without a GIL the critical section excludes the other threads.
+fn claim<M: Tensor>(capsule: &Bound<'_, PyAny>) -> Option<*mut M> {
+    with_critical_section(capsule, || {
+        let capsule = capsule.as_ptr();
+        // SAFETY: the first function accepts any object; the others are called only if it is a capsule
+        // with the name. The names are static.
+        unsafe {
+            if ffi::PyCapsule_IsValid(capsule, M::NAME.as_ptr()) != 1 {
+                return None;
+            }
+            let tensor = ffi::PyCapsule_GetPointer(capsule, M::NAME.as_ptr()).cast::<M>();
+            ffi::PyCapsule_SetName(capsule, M::USED.as_ptr());
+            Some(tensor)
+        }
+    })
+}
+
+/// Borrows a tensor until the array and its reductions have been dropped.
+///
+/// # Safety
+/// `tensor` must point to a valid DLPack tensor, which belongs to this call, and after an error to its
+/// caller again.
+unsafe fn borrow<M: Tensor>(open: &Arc<Open>, tensor: *mut M) -> PyResult<Array> {
+    // SAFETY: by this function's contract, the tensor is valid; the type is copied.
+    let dtype = unsafe { M::description(tensor) }?.dtype;
+    elements::require(dtype)?;
+    let taken = by_type!(
+        dtype,
+        T => {
+            // SAFETY:
+            // - The tensor belongs to this call. An error leaves it to the caller.
+            // - The deleter may be called on any thread, as DLPack requires. Deleters of Python
+            //   libraries attach to the interpreter, for which they wait for the GIL, or without one for
+            //   the end of a pause of all threads; no attached thread waits for a thread of this
+            //   library.
+            // - The elements are valid until the deleter is called. By the protocol, earlier writes
+            //   precede the work enqueued on the stream given to `__dlpack__`, and reductions are
+            //   enqueued on that stream; the owner enqueues later writes after them. Reductions do not
+            //   read the gaps between elements; `Array::numpy` copies the gaps and discards them.
+            unsafe { Buffer::<T>::from_dlpack_strided(&open.device, tensor) }
+                .map(|(buffer, layout)| (buffer.cast::<u8>().expect("elements are bytes"), layout))
+        },
+        unreachable!("the type was looked at")
+    );
+    let (bytes, layout) = taken.map_err(raise)?;
+    Ok(Array::strided(open, bytes, Layout { dtype, ..layout }))
 }
 
 /// Borrows another library's tensor, given the address of its first element and its strides in elements.
@@ -154,7 +179,8 @@ pub(crate) fn borrow_tensor(
     // - The elements live as long as their owner, which the buffer keeps.
     // - The package's Python files have just queried the owner for these values, on this device; earlier
     //   writes precede the reduction on its stream, and later writes are enqueued after it.
-    // - `Py` may be dropped on any thread: without the GIL the release is deferred.
+    // - `Py` may be dropped on any thread: on one that is not attached to the interpreter, the release
+    //   is deferred.
     let bytes = unsafe { Buffer::from_raw_parts(&open.device, address, bytes, owner) };
     Ok(Some(Array::strided(open, bytes.map_err(raise)?, layout)))
 }
@@ -253,7 +279,8 @@ pub(crate) fn borrow_cuda_array(
     // - By the interface's contract the elements live as long as their owner, which the buffer keeps.
     // - Their writes precede the present end of the owner's stream, for which this stream waits. If the
     //   interface names no stream, no wait is needed.
-    // - `Py` may be dropped on any thread: without the GIL the release is deferred.
+    // - `Py` may be dropped on any thread: on one that is not attached to the interpreter, the release
+    //   is deferred.
     let bytes = unsafe { Buffer::from_raw_parts(&open.device, address as u64, bytes, owner) };
     Ok(Array::strided(open, bytes.map_err(raise)?, layout))
 }
@@ -281,8 +308,9 @@ fn require_memory(py: Python<'_>, open: &Open, address: usize, bytes: usize) -> 
 pub(crate) fn upload(device: &Device, array: &Bound<'_, PyAny>, dtype: Option<&str>) -> PyResult<Array> {
     let open = &device.0;
     let array = HostArray::read(array, dtype)?;
-    // SAFETY: nothing writes the elements meanwhile: no other thread runs Python code until the copy has
-    // finished, and writing to a shared array without the GIL breaks NumPy's rules.
+    // SAFETY: nothing writes the elements meanwhile. With the GIL, no other thread runs Python code until
+    // the copy has finished. Without it, NumPy's own functions read arrays without a lock, too: its rule
+    // is that programs do not write to an array while another thread reads it.
     let bytes = open.device.upload(unsafe { array.elements() }).map_err(raise)?;
     Ok(Array::strided(open, bytes, array.layout))
 }
@@ -313,8 +341,9 @@ impl<'a, 'py> HostArray<'a, 'py> {
         if self.bytes == 0 {
             return &[];
         }
-        // SAFETY: NumPy's array has `bytes` bytes at the address, and is borrowed for `'a`. By this
-        // function's contract, nothing writes them meanwhile.
+        // SAFETY: NumPy's array has `bytes` bytes at the address, and is borrowed for `'a`; NumPy does
+        // not resize an array to which there are several references, unless the program vouches for them
+        // by `refcheck=False`. By this function's contract, nothing writes them meanwhile.
         unsafe { slice::from_raw_parts(std::ptr::with_exposed_provenance(self.address), self.bytes) }
     }
 }

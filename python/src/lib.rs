@@ -1,5 +1,8 @@
 //! The extension module `warpfold._native`: arrays in device memory, and the kernels that reduce them.
 //! Only the package's Python files call it; they define the public interface.
+//!
+//! It does not rely on the GIL, so a free-threaded interpreter does not enable it on import: all classes
+//! are `frozen`, and all state is locked or set once.
 
 mod array;
 mod borrow;
@@ -16,7 +19,7 @@ mod within;
 
 use pyo3::prelude::*;
 
-#[pymodule]
+#[pymodule(gil_used = false)]
 mod _native {
     #[pymodule_export]
     use super::array::Array;

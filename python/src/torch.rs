@@ -393,7 +393,10 @@ impl Key {
         };
         let (mut shape, mut strides) = ([0; MOST_DIMENSIONS], [0; MOST_DIMENSIONS]);
         if dimensions > 0 {
-            // SAFETY: a tensor has a length and, as the API requires, a stride for each dimension.
+            // SAFETY: a tensor has a length and, as the API requires, a stride for each dimension. They
+            // are in the tensor, which the caller keeps. Without the GIL, PyTorch's operators read them
+            // without a lock, too: its rule is that programs do not change a tensor that another thread
+            // uses.
             unsafe {
                 if tensor.strides.is_null() {
                     return None;

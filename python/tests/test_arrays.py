@@ -271,6 +271,33 @@ def test_exported_tensors_release_the_memory_once():
     assert counted.returned == 1
 
 
+def test_one_of_several_threads_takes_the_tensor_of_a_capsule():
+    counted = CountingExporter(small("uint8", 100))
+    for _ in range(50):
+        counted.returned = 0
+        capsule = counted.__dlpack__()
+        shared = DlpackExporter(small("uint8", 1))
+        shared.__class__ = type("Shared", (DlpackExporter,), {"__dlpack__": lambda self, stream=None: capsule})
+        start, taken = threading.Barrier(4), []
+
+        def work():
+            start.wait()
+            try:
+                taken.append(warpfold.asarray(shared))
+            except TypeError as error:
+                assert "consumed before" in str(error)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(taken) == 1 and counted.returned == 0
+        taken.clear()
+        gc.collect()
+        assert counted.returned == 1
+
+
 def test_unsupported_array_operations_are_refused(refused):
     array = warpfold.asarray(small("float32", (2, 3)))
     refused(BufferError, lambda: array.__dlpack__(copy=True), "copy is requested", "numpy()")
