@@ -38,7 +38,7 @@ else
         --bench counted --bench operations --bench recorded --bench rows --bench segments --bench by_key \
         --bench pairs --bench top --bench views --bench forms --bench group --bench streamed --bench energy)
     cargo xtask build-ptx --codegen llvm --arch sm_80
-    cargo xtask python --wheel target/gpu-wheel
+    cargo xtask python --wheel target/gpu-wheel --platform x86_64
 fi
 
 rm -rf .gpu
@@ -54,7 +54,7 @@ else
     mkdir -p .gpu/older/llvm/sm_80 .gpu/site
     cp target/ptx/llvm/sm_80/reducer_sum_f32.ptx .gpu/older/llvm/sm_80/
     find .gpu/ptx .gpu/older -name '*.ptx' -exec sed -i '/^[[:space:]]*\.loc/d' {} +
-    python3 -m zipfile -e target/gpu-wheel/warpfold-*.whl .gpu/site
+    python3 -m zipfile -e target/gpu-wheel/warpfold-*-abi3-*.whl .gpu/site
     find target/release -maxdepth 1 -type f -executable -exec cp {} .gpu/bin/ \;
     cp target/release/examples/libdlpack.so .gpu/bin/
 fi

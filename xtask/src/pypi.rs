@@ -101,6 +101,7 @@ mod tests {
             ("cuda/requirements.txt", "nvidia-cuda-nvcc=="),
             ("python/requirements.txt", "maturin=="),
             ("python/requirements-torch.txt", "torch=="),
+            ("python/requirements-wheel.txt", "ziglang=="),
             ("tests/cases/requirements.txt", "pyarrow=="),
         ] {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);

@@ -3,6 +3,8 @@
 //! `python/requirements.txt` lists the build and test packages. They and the package itself are
 //! installed below `target/python`, separately from the machine's packages.
 
+mod wheels;
+
 use std::{
     env,
     ffi::{OsStr, OsString},
@@ -11,9 +13,10 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use warpfold_suite::say;
 
+pub use self::wheels::Platform;
 use crate::{
     build_sim,
     doctor::Machine,
@@ -31,9 +34,12 @@ const CASES_REQUIREMENTS: &str = "tests/cases/requirements.txt";
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Build a release wheel in this folder, and run no tests
+    /// Build the release wheels in this folder, and run no tests
     #[arg(long, value_name = "DIR")]
     pub wheel: Option<PathBuf>,
+    /// Platform of the wheels; may be repeated [default: all]
+    #[arg(long, requires = "wheel")]
+    pub platform: Vec<Platform>,
     /// Run the calls and expressions of tests/cases, which once gave wrong results, with the programs
     /// and the package, instead of the package's tests
     #[arg(long, conflicts_with = "wheel")]
@@ -56,11 +62,8 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let workspace = Workspace::locate()?;
     if let Some(folder) = &args.wheel {
-        let place = Place::of(&workspace)?;
-        let packages = place.fetched(&workspace, REQUIREMENTS)?;
         let folder = env::current_dir()?.join(folder);
-        let wheel = build(&workspace, &packages, &folder, "release")?;
-        say!("{}", wheel.display());
+        wheels::build(&workspace, &folder, &args.platform)?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.cases {
@@ -110,7 +113,7 @@ impl Installed {
         let place = Place::of(workspace)?;
         let packages = place.fetched(workspace, REQUIREMENTS)?;
         let wheels = tempfile::Builder::new().prefix("wheel-").tempdir_in(&place.folder)?;
-        let wheel = build(workspace, &packages, wheels.path(), "dev")?;
+        let wheel = build(workspace, &packages, wheels.path())?;
         let folder = tempfile::Builder::new().prefix("installed-").tempdir_in(&place.folder)?;
         pypi::unpack(&place.python, &wheel, folder.path())?;
         let more = requirements.iter().map(|requirements| place.fetched(workspace, requirements));
@@ -170,30 +173,29 @@ impl Place {
     }
 }
 
-/// Builds the package's wheel in a folder, with a profile of its crate. The target folder is the
-/// workspace's, where dependencies may be built already.
-fn build(workspace: &Workspace, packages: &Path, folder: &Path, profile: &str) -> Result<PathBuf> {
-    let maturin = packages.join("bin/maturin");
-    ensure!(maturin.is_file(), "the packages of {REQUIREMENTS} contain no {}", maturin.display());
-    let status = Command::new(&maturin)
+/// Builds the package's wheel for this machine in an empty folder, by the profile for tests. The target
+/// folder is the workspace's, where dependencies may be built already.
+fn build(workspace: &Workspace, packages: &Path, folder: &Path) -> Result<PathBuf> {
+    let status = Command::new(maturin(packages)?)
         .current_dir(workspace.root.join("python"))
-        .args(["build", "--quiet", "--locked", "--profile", profile])
+        .args(["build", "--quiet", "--locked", "--profile", "dev"])
         .args([OsString::from("--out"), folder.into()])
         .args([OsString::from("--target-dir"), workspace.target.clone().into()])
         .status()
         .context("maturin does not start")?;
     ensure!(status.success(), "maturin could not build the package ({status})");
-    let wheels = fs::read_dir(folder).with_context(|| format!("{} cannot be read", folder.display()))?;
-    let mut wheels: Vec<PathBuf> = wheels
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "whl"))
-        .collect();
-    match (wheels.pop(), wheels.is_empty()) {
-        (Some(wheel), true) => Ok(wheel),
-        (None, _) => bail!("maturin wrote no wheel to {}", folder.display()),
-        (Some(_), false) => {
-            bail!("{} has several wheels; give a folder that has none", folder.display())
-        }
-    }
+    wheels_of(folder)?.pop().with_context(|| format!("maturin wrote no wheel to {}", folder.display()))
+}
+
+fn maturin(packages: &Path) -> Result<PathBuf> {
+    let maturin = packages.join("bin/maturin");
+    ensure!(maturin.is_file(), "the packages of {REQUIREMENTS} contain no {}", maturin.display());
+    Ok(maturin)
+}
+
+/// Returns the paths of a folder's wheels.
+fn wheels_of(folder: &Path) -> Result<Vec<PathBuf>> {
+    let files = fs::read_dir(folder).with_context(|| format!("{} cannot be read", folder.display()))?;
+    let paths = files.flatten().map(|entry| entry.path());
+    Ok(paths.filter(|path| path.extension().is_some_and(|extension| extension == "whl")).collect())
 }
