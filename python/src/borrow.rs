@@ -4,7 +4,7 @@ use std::{ffi::CStr, slice, sync::Arc};
 
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
-    ffi, intern,
+    ffi,
     prelude::*,
     sync::critical_section::with_critical_section,
     types::{IntoPyDict, PyDict},
@@ -73,8 +73,8 @@ pub(crate) fn borrow_dlpack(
     stream: &Bound<'_, PyAny>,
 ) -> PyResult<Array> {
     let py = values.py();
-    let arguments = [(intern!(py, "stream"), stream)].into_py_dict(py)?;
-    let capsule = &values.call_method(intern!(py, "__dlpack__"), (), Some(&arguments))?;
+    let arguments = [("stream", stream)].into_py_dict(py)?;
+    let capsule = &values.call_method("__dlpack__", (), Some(&arguments))?;
     let taken = match take::<ManagedTensor>(&device.0, capsule) {
         None => take::<ManagedTensorVersioned>(&device.0, capsule),
         taken => taken,

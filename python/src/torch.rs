@@ -17,16 +17,15 @@ use std::{
     hash::{Hash, Hasher},
     mem::{self, MaybeUninit},
     ptr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use libloading::os::unix::{Library, RTLD_LAZY};
 use pyo3::{
     exceptions::{PyMemoryError, PyRuntimeError},
-    ffi, intern,
+    ffi,
     prelude::*,
-    sync::PyOnceLock,
-    types::{PyBool, PyCapsule, PyFloat, PyInt, PyTuple, PyType},
+    types::{PyBool, PyCapsule, PyFloat, PyInt, PyString, PyTuple, PyType},
 };
 use warpfold::dlpack::{self, DataType, Layout};
 
@@ -80,6 +79,9 @@ struct Torch {
     is_zero: Py<PyAny>,
     /// The method `Tensor.is_neg`.
     is_neg: Py<PyAny>,
+    /// The names of attributes that every call reads.
+    requires_grad: Py<PyString>,
+    current_level: Py<PyString>,
     interface: Library,
 }
 
@@ -87,19 +89,21 @@ struct Torch {
 const RTLD_NOLOAD: c_int = 4;
 
 /// PyTorch's interface, set once PyTorch has been imported; `None` if PyTorch lacks the exchange API.
-static TORCH: PyOnceLock<Option<Torch>> = PyOnceLock::new();
+///
+/// No pyo3 `PyOnceLock`, nor `intern!`, which has one: a thread that initializes it may lose the GIL,
+/// and if another thread forks then, a call in the child waits forever.
+static TORCH: OnceLock<Option<Torch>> = OnceLock::new();
 
 impl Torch {
     /// Returns PyTorch if the type of `values` is exactly its `Tensor` or `Parameter`.
     fn of(values: &Bound<'_, PyAny>) -> Option<&'static Self> {
         let py = values.py();
-        let torch = match TORCH.get(py) {
+        let torch = match TORCH.get() {
             Some(torch) => torch,
             None => {
-                let modules =
-                    py.import(intern!(py, "sys")).ok()?.getattr(intern!(py, "modules")).ok()?;
-                let torch = modules.get_item(intern!(py, "torch")).ok()?;
-                TORCH.get_or_init(py, || Self::find(&torch).ok().flatten())
+                let torch = py.import("sys").ok()?.getattr("modules").ok()?.get_item("torch").ok()?;
+                let found = Self::find(&torch).ok().flatten();
+                TORCH.get_or_init(|| found)
             }
         };
         let of = values.get_type_ptr().cast();
@@ -153,6 +157,8 @@ impl Torch {
         };
         let Some(cuda) = number(&interface, "device_type_cuda") else { return Ok(None) };
         mem::forget(python);
+        let [requires_grad, current_level] =
+            ["requires_grad", "_current_level"].map(|name| PyString::intern(torch.py(), name).unbind());
         let tensor = tensor.unbind();
         Ok(Some(Self {
             tensor,
@@ -171,6 +177,8 @@ impl Torch {
             forward_ad,
             is_zero,
             is_neg,
+            requires_grad,
+            current_level,
             interface,
         }))
     }
@@ -235,8 +243,8 @@ impl Torch {
         let py = values.py();
         let is = |function: &Py<PyAny>| function.bind(py).call0()?.is_truthy();
         let is_recorded =
-            values.getattr(intern!(py, "requires_grad"))?.is_truthy()? && is(&self.is_grad_enabled)?;
-        let level: i64 = self.forward_ad.bind(py).getattr(intern!(py, "_current_level"))?.extract()?;
+            values.getattr(self.requires_grad.bind(py))?.is_truthy()? && is(&self.is_grad_enabled)?;
+        let level: i64 = self.forward_ad.bind(py).getattr(self.current_level.bind(py))?.extract()?;
         let not = |method: &Py<PyAny>| -> PyResult<bool> {
             Ok(!method.bind(py).call1((values,))?.is_truthy()?)
         };
