@@ -33,7 +33,7 @@ const SPACED: u64 = 64;
 /// Threads per block if each strip of columns has only one block, and widths of the strips in threads.
 /// The first that gives enough threads is used.
 const ALONE: [(u64, u64); 5] = [(256, 128), (256, 64), (256, 32), (512, 64), (512, 32)];
-/// Those of matrices of at most [`NARROW_PACKS`] packs of columns.
+/// [`ALONE`] for matrices of at most [`NARROW_PACKS`] packs of columns.
 const ALONE_NARROW: [(u64, u64); 3] = [(256, 16), (512, 16), (512, 8)];
 const NARROW_PACKS: u64 = 16;
 /// Threads per multiprocessor that are enough if each strip of columns has only one block: more of them
