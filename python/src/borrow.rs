@@ -308,9 +308,9 @@ fn require_memory(py: Python<'_>, open: &Open, address: usize, bytes: usize) -> 
 pub(crate) fn upload(device: &Device, array: &Bound<'_, PyAny>, dtype: Option<&str>) -> PyResult<Array> {
     let open = &device.0;
     let array = HostArray::read(array, dtype)?;
-    // SAFETY: nothing writes the elements meanwhile. With the GIL, no other thread runs Python code until
-    // the copy has finished. Without it, NumPy's own functions read arrays without a lock, too: its rule
-    // is that programs do not write to an array while another thread reads it.
+    // SAFETY: nothing writes the elements meanwhile. With the GIL, no other thread runs Python code
+    // until the copy has finished. Without it, NumPy's own functions read arrays without a lock, too:
+    // its rule is that programs do not write to an array while another thread reads it.
     let bytes = open.device.upload(unsafe { array.elements() }).map_err(raise)?;
     Ok(Array::strided(open, bytes, array.layout))
 }

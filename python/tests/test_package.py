@@ -1,4 +1,4 @@
-"""The type stubs of the package, the examples of its README and its docstring, and its command."""
+"""The type stubs of the package, the examples of its documents and its docstring, and its command."""
 
 import doctest
 import pathlib
@@ -19,8 +19,9 @@ def test_type_stubs_are_up_to_date():
         assert any(f"{kind}{name}" in stubs.text() for kind in ("def ", "class ", "\n")), name
 
 
-def test_readme_examples_print_what_they_show():
-    results = doctest.testfile(str(HERE / "README.md"), module_relative=False)
+@pytest.mark.parametrize("page", ["README.md", "../docs/python.md"])
+def test_examples_of_the_documents_print_what_they_show(page):
+    results = doctest.testfile(str(HERE / page), module_relative=False)
     assert results.failed == 0 and results.attempted > 10
 
 
