@@ -215,7 +215,8 @@ fn words_of(op: Op, dtype: Dtype, values: &[u8]) -> fold::Words {
 }
 
 fn each_row(op: Op, dtype: Dtype, values: &[u8], len: usize, take: &mut dyn FnMut(Words)) {
-    let rows = values.len() / (len * dtype.size());
+    // If there are no elements, rows may have any length.
+    let rows = values.len() / dtype.size() / len;
     each_piece(op, dtype, values, rows, |row| row * len..(row + 1) * len, take);
 }
 
