@@ -14,7 +14,6 @@ use warpfold::{
 
 use crate::{
     borrow::HostArray,
-    dot::require_one_type,
     elements::{self, by_type},
     error::raise,
     functions::Function,
@@ -133,18 +132,15 @@ pub(crate) fn reduce_within_on_cpu<'py>(
     Ok(PyByteArray::new(py, &words.map_err(raise)?))
 }
 
-/// Returns the dot product of two C-contiguous arrays of as many elements.
+/// Returns the dot product of two C-contiguous arrays of the type `dtype` and of as many elements.
 #[pyfunction]
 pub(crate) fn reduce_dot_on_cpu<'py>(
     first: &Bound<'py, PyAny>,
-    first_dtype: &str,
     second: &Bound<'py, PyAny>,
-    second_dtype: &str,
+    dtype: &str,
 ) -> PyResult<Bound<'py, PyByteArray>> {
     let py = first.py();
-    let first = HostArray::read(first, Some(first_dtype))?;
-    let second = HostArray::read(second, Some(second_dtype))?;
-    require_one_type(first.layout.dtype, second.layout.dtype)?;
+    let (first, second) = (HostArray::read(first, Some(dtype))?, HostArray::read(second, Some(dtype))?);
     // SAFETY: no thread writes the elements during this call, as stated at the top.
     let (a, b) = unsafe { (first.elements(), second.elements()) };
     let product = by_type!(

@@ -4,7 +4,7 @@ use std::{ffi::c_void, sync::Arc};
 
 use pyo3::{exceptions::PyValueError, prelude::*};
 use warpfold::{
-    Buffer, Outcome, Outputs, Plain, Stream,
+    Buffer, Outcome, Output, Outputs, Plain, Stream,
     dlpack::{DataType, Layout},
     internal::{Dtype, DynamicOp, Form, Nan, Op, OpKind, Written, data_type, result_bytes},
     op,
@@ -142,6 +142,46 @@ fn workspace(
 /// launch must keep the memory alive.
 pub(crate) type Place = (u64, Option<Py<PyAny>>);
 
+/// Returns memory for the results of a launch: a caller's, or new.
+pub(crate) fn outputs<R: Outcome>(
+    open: &Open,
+    place: Option<Place>,
+    len: usize,
+) -> warpfold::Result<Outputs<R>> {
+    match place {
+        None => open.device.outputs(len),
+        // SAFETY:
+        // - The package's Python files have allocated room for the values that the launch's function
+        //   documents, on this device and for work of its stream; nothing else uses it yet.
+        // - The buffer keeps the owner, or the owner frees the memory for later work of this stream
+        //   only. The owner's library does not write to the memory before the results are read.
+        Some((address, owner)) => unsafe { Outputs::from_raw_parts(&open.device, address, len, owner) },
+    }
+}
+
+/// Returns memory for a single result, as [`outputs`] does for several.
+pub(crate) fn output<R: Outcome>(open: &Open, place: Option<Place>) -> warpfold::Result<Output<R>> {
+    match place {
+        None => open.device.output(),
+        // SAFETY: as in `outputs`.
+        Some((address, owner)) => unsafe { Output::from_raw_parts(&open.device, address, owner) },
+    }
+}
+
+/// Calls `enqueue` with the caller's stream of a handle, or with the stream of host arrays. Returns an
+/// error if the stream is being captured. The interpreter's lock is released meanwhile, because kernels
+/// may have to be loaded.
+pub(crate) fn enqueue_on<R: Send>(
+    py: Python<'_>,
+    open: &Open,
+    handle: Option<usize>,
+    enqueue: impl FnOnce(&Stream) -> warpfold::Result<R> + Send,
+) -> PyResult<R> {
+    // SAFETY: the Python caller keeps the stream alive during its call, as `idle_stream` requires.
+    let given = handle.map(|handle| unsafe { idle_stream(open, handle) }).transpose()?;
+    py.detach(|| enqueue(given.as_ref().unwrap_or(&open.stream))).map_err(raise)
+}
+
 struct Launch<'a> {
     open: &'a Open,
     /// The caller's stream, or `None` for the stream of host arrays.
@@ -160,17 +200,7 @@ impl Launch<'_> {
     }
 
     fn outputs<R: Outcome>(&mut self, len: usize) -> warpfold::Result<Outputs<R>> {
-        match self.place.take() {
-            None => self.open.device.outputs(len),
-            // SAFETY:
-            // - The memory has room for the values that `outcome` states, on this device and for work of
-            //   this stream; nothing else uses it yet.
-            // - The buffer keeps the owner, or the owner frees the memory for later work of this stream
-            //   only. The owner's library does not write to the memory before the results are read.
-            Some((address, owner)) => unsafe {
-                Outputs::from_raw_parts(&self.open.device, address, len, owner)
-            },
-        }
+        outputs(self.open, self.place.take(), len)
     }
 }
 

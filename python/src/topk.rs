@@ -11,8 +11,7 @@ use crate::{
     array::{Array, require_compact},
     device::Open,
     elements::by_type,
-    error::raise,
-    kernels::{self, Place},
+    kernels::{Place, enqueue_on, outputs},
 };
 
 /// Enqueues the search for the `k` largest or smallest elements of every row of `row_len` elements.
@@ -31,16 +30,13 @@ pub(crate) fn reduce_topk(
 ) -> PyResult<Array> {
     require_compact(&array.layout)?;
     let Array { open, bytes, layout: Layout { dtype, .. } } = array;
-    // SAFETY: the Python caller keeps the stream alive during its call, as `kernels::idle_stream`
-    // requires.
-    let given = stream.map(|handle| unsafe { kernels::idle_stream(open, handle) }).transpose()?;
-    let stream = given.as_ref().unwrap_or(&open.stream);
-    let found = by_type!(
+    let bytes = by_type!(
         *dtype,
-        T => py.detach(|| enqueue::<T>(open, stream, bytes, row_len, (k, is_largest), place)),
+        T => enqueue_on(py, open, stream, |stream| {
+            enqueue::<T>(open, stream, bytes, row_len, (k, is_largest), place)
+        }),
         unreachable!("every array is of one of the types")
-    );
-    let bytes = found.map_err(raise)?;
+    )?;
     let len = bytes.len() / size_of::<i64>();
     Ok(Array::new(open, bytes, DataType::of::<i64>(), vec![len]))
 }
@@ -55,13 +51,7 @@ fn enqueue<T: Element>(
 ) -> warpfold::Result<Buffer<u8>> {
     let buffer = bytes.cast::<T>()?;
     let rows = buffer.rows(row_len)?;
-    let len = rows.count() * k;
-    let mut outputs: Outputs<Located<T>> = match place {
-        None => open.device.outputs(len)?,
-        // SAFETY: as in `Launch::outputs`; the package's Python files have allocated 16 bytes for each
-        // result.
-        Some((address, owner)) => unsafe { Outputs::from_raw_parts(&open.device, address, len, owner) }?,
-    };
+    let mut outputs: Outputs<Located<T>> = outputs(open, place, rows.count() * k)?;
     let on = open.reducer.on(stream);
     match is_largest {
         true => on.reduce_into(Largest(k), rows, &mut outputs)?,

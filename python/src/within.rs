@@ -16,8 +16,7 @@ use crate::{
     array::{Array, require_compact},
     device::Open,
     elements::{self, by_type},
-    error::raise,
-    kernels::{self, Place},
+    kernels::{Place, enqueue_on, output},
 };
 
 /// An element type whose interval ends can be given as Python numbers.
@@ -125,22 +124,19 @@ pub(crate) fn reduce_within(
 ) -> PyResult<Array> {
     require_compact(&array.layout)?;
     let Array { open, bytes, layout: Layout { dtype, .. } } = array;
-    // SAFETY: the Python caller keeps the stream alive during its call, as `kernels::idle_stream`
-    // requires.
-    let given = stream.map(|handle| unsafe { kernels::idle_stream(open, handle) }).transpose()?;
-    let stream = given.as_ref().unwrap_or(&open.stream);
     let left = by_type!(
         *dtype,
         T => {
             let range = interval::<T>(low.as_ref(), high.as_ref(), *dtype)?;
-            py.detach(|| within::<T>(open, stream, bytes, range, everywhere, place))
+            enqueue_on(py, open, stream, |stream| {
+                within::<T>(open, stream, bytes, range, everywhere, place)
+            })
         },
         unreachable!("every array is of one of the types")
     );
-    Ok(Array::new(open, left.map_err(raise)?, DataType::of::<i64>(), vec![4]))
+    Ok(Array::new(open, left?, DataType::of::<i64>(), vec![4]))
 }
 
-/// Enqueues the reduction. The GIL is released meanwhile, because kernels may have to be loaded.
 fn within<T: Element>(
     open: &Open,
     stream: &Stream,
@@ -150,11 +146,7 @@ fn within<T: Element>(
     place: Option<Place>,
 ) -> warpfold::Result<Buffer<u8>> {
     let buffer = bytes.cast::<T>()?;
-    let mut output: Output<Within<T::Sum>> = match place {
-        None => open.device.output()?,
-        // SAFETY: as in `Launch::outputs`; the package's Python files have allocated 32 bytes.
-        Some((address, owner)) => unsafe { Output::from_raw_parts(&open.device, address, owner) }?,
-    };
+    let mut output: Output<Within<T::Sum>> = output(open, place)?;
     let on = open.reducer.on(stream);
     if everywhere {
         on.reduce_into(op::Sum.reproducible(), buffer.filter(range), &mut output)?;

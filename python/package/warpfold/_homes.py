@@ -12,6 +12,7 @@ import sys
 import numpy
 
 from . import _cpu, _native
+from ._cpu import stored
 
 #: DLPack's device type of CUDA.
 _CUDA = 2
@@ -207,10 +208,7 @@ def restored(elements, dtype, shape, device):
         place = _native.open(device)
     except _native.Error:
         place = _native.open("sim" if device.startswith("sim") else "auto")
-    name = dtype if dtype == "bfloat16" else None
-    # NumPy lacks bfloat16; its bits are uploaded as uint16.
-    bits = numpy.frombuffer(elements, "uint16" if name else dtype).reshape(shape)
-    return _native.upload(place, bits, name)
+    return _native.upload(place, numpy.frombuffer(elements, stored(dtype)).reshape(shape), dtype)
 
 
 def compact(shape):
@@ -258,9 +256,7 @@ class Host:
         array = self.array
         if isinstance(array, _cpu.Elements):
             return array.transposed(order)
-        # NumPy lacks bfloat16; its bits are moved as uint16.
-        dtype = "uint16" if array.dtype == "bfloat16" else array.dtype
-        bits = numpy.frombuffer(array._bytes(), dtype).reshape(array.shape)
+        bits = numpy.frombuffer(array._bytes(), stored(array.dtype)).reshape(array.shape)
         copy = numpy.ascontiguousarray(bits.transpose(order))
         return _native.upload(array.device, copy, None)._view(array.dtype, copy.shape, None, 0)
 
@@ -274,7 +270,7 @@ class Host:
         `computes` states whether further operations use them."""
         flat = to_numpy(raw if raw.dtype == dtype else raw._view(dtype, raw.shape, None, 0))
         strides = [stride * flat.itemsize for stride in strides]
-        return [numpy.lib.stride_tricks.as_strided(flat[start:], shape, strides).copy() for start in starts]
+        return [numpy.ndarray(shape, flat.dtype, flat[start:], 0, strides) for start in starts]
 
     def cast(self, array, dtype):
         return array.astype(_numpys(dtype), copy=False)

@@ -225,11 +225,18 @@ def _contiguous(home, order):
 
 
 def require_pairs(name, a, b):
-    """Raises an error for shapes of arrays whose elements are not paired by a function."""
-    if name == "dot" and not len(a) == len(b) == 1:
-        raise ValueError(f"dot of arrays of the shapes {a} and {b}; give arrays of one dimension, or call `vdot`")
-    if math.prod(a) != math.prod(b):
-        raise ValueError(f"{name} of arrays of the shapes {a} and {b}; give arrays of as many elements")
+    """Raises an error for arrays whose elements are not paired by a function."""
+    if a.dtype != b.dtype:
+        raise TypeError(
+            f"dot product of elements of {a.dtype} and {b.dtype}; both arrays must have one type; convert one of them"
+        )
+    shapes = tuple(a.shape), tuple(b.shape)
+    if name == "dot" and not len(a.shape) == len(b.shape) == 1:
+        raise ValueError(
+            f"dot of arrays of the shapes {shapes[0]} and {shapes[1]}; give arrays of one dimension, or call `vdot`"
+        )
+    if math.prod(a.shape) != math.prod(b.shape):
+        raise ValueError(f"{name} of arrays of the shapes {shapes[0]} and {shapes[1]}; give arrays of as many elements")
 
 
 def dot(name, row, a, b, determinism, stream, device):
@@ -240,7 +247,7 @@ def dot(name, row, a, b, determinism, stream, device):
         raise TypeError(f"{name} of {type(a).__name__} and {type(b).__name__}; give arrays of one library")
     home = home(a, device, stream)
     other = other(b, home.array.device, stream)
-    require_pairs(name, home.array.shape, other.array.shape)
+    require_pairs(name, home.array, other.array)
     written, _ = _types_of(row, home, everywhere)
     with home.work():
         first, second = (_contiguous(one, list(range(len(one.array.shape)))) for one in (home, other))
@@ -270,7 +277,7 @@ def topk(values, k, axis, largest, stream, device):
         )
     others = [at for at in range(len(shape)) if at not in axes]
     found = [shape[at] for at in others] + [count]
-    size = 2 if dtype == "bfloat16" else numpy.dtype(dtype).itemsize
+    size = numpy.dtype(_homes.stored(dtype)).itemsize
     with home.work():
         # A result is 16 bytes: the index, and the element.
         room, place = home.room("int64", max(2 * math.prod(found), 1))

@@ -232,9 +232,7 @@ _GRADIENTS = {
 
 def dot(name, a, b, determinism, stream, device):
     """Returns the dot product of tensors as a sum of their products. Dynamo traces this function."""
-    _reduce.require_pairs(name, a.shape, b.shape)
-    if a.dtype != b.dtype:
-        raise TypeError(f"{name} of elements of {a.dtype} and {b.dtype}; both must have one type; convert one of them")
+    _reduce.require_pairs(name, a, b)
     dtype = torch.int64
     if a.dtype.is_floating_point:
         dtype = torch.promote_types(a.dtype, torch.float32)
