@@ -191,7 +191,8 @@ def _reduction(row, defaults):
     ):
         if dim is not None or keepdim is not None:
             axis, keepdims = _reduce.from_torch(axis, keepdims, dim, keepdim)
-        ddof = _ddof_of(function, ddof, correction)
+        # Without a call of a function: this is on the way of every reduction.
+        ddof = 0 if ddof is _ABSENT and correction is None else _ddof_of(function, ddof, correction)
         if options:
             options = _given(function.name, options, defaults)
         torch = sys.modules.get("torch")
