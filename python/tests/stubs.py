@@ -86,49 +86,6 @@ class TopK(NamedTuple):
 def asarray(values: Any, device: Optional[Union[str, Device]] = None) -> Array: ...
 def device(name: str = "auto") -> Device: ...
 def devices() -> list[str]: ...
-def count_within(
-    values: Any,
-    low: _Number = None,
-    high: _Number = None,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def sum_within(
-    values: Any,
-    low: _Number = None,
-    high: _Number = None,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def mean_within(
-    values: Any,
-    low: _Number = None,
-    high: _Number = None,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def dot(
-    a: Any,
-    b: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def vdot(
-    a: Any,
-    b: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
 def topk(
     values: Any,
     k: int,
@@ -146,6 +103,10 @@ def sum_of_squares_error_bound(values: Any, *, device: Optional[Union[str, Devic
 
 TYPES = {
     "values": "Any",
+    "a": "Any",
+    "b": "Any",
+    "low": "_Number",
+    "high": "_Number",
     "offsets": "Any",
     "axis": "_Axis",
     "keepdims": "bool",
@@ -179,6 +140,7 @@ def text():
     rows = [(row, "Tuple[Any, Any]" if row.pair else "Any") for row in _native.functions()]
     functions = [function(row.name, result) for row, result in rows]
     functions += [function(f"segment_{row.name}", result) for row, result in rows]
+    functions += [function(name, "Any") for name in ("count_within", "sum_within", "mean_within", "dot", "vdot")]
     return HEAD + "".join(functions)
 
 

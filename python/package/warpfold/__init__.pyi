@@ -76,49 +76,6 @@ class TopK(NamedTuple):
 def asarray(values: Any, device: Optional[Union[str, Device]] = None) -> Array: ...
 def device(name: str = "auto") -> Device: ...
 def devices() -> list[str]: ...
-def count_within(
-    values: Any,
-    low: _Number = None,
-    high: _Number = None,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def sum_within(
-    values: Any,
-    low: _Number = None,
-    high: _Number = None,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def mean_within(
-    values: Any,
-    low: _Number = None,
-    high: _Number = None,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def dot(
-    a: Any,
-    b: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def vdot(
-    a: Any,
-    b: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
 def topk(
     values: Any,
     k: int,
@@ -1078,6 +1035,49 @@ def segment_nanl1_norm(
 def segment_nanmax_norm(
     values: Any,
     offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def count_within(
+    values: Any,
+    low: _Number = None,
+    high: _Number = None,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def sum_within(
+    values: Any,
+    low: _Number = None,
+    high: _Number = None,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def mean_within(
+    values: Any,
+    low: _Number = None,
+    high: _Number = None,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def dot(
+    a: Any,
+    b: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def vdot(
+    a: Any,
+    b: Any,
     *,
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
