@@ -10,9 +10,9 @@ use crate::{
     kernels::{Place, enqueue_on, output, sum_type},
 };
 
-/// Enqueues the dot product of two arrays of one type and of as many elements. The result is written to `place`, if
-/// given, as in [`reduce`](crate::kernels::reduce): 16 bytes that begin with the product. Does not wait
-/// for the result.
+/// Enqueues the dot product of two arrays of one type and of as many elements. The result is written to
+/// `place`, if given, as in [`reduce`](crate::kernels::reduce): 16 bytes that begin with the product.
+/// Does not wait for the result.
 #[pyfunction]
 #[pyo3(signature = (first, second, everywhere, stream=None, place=None))]
 pub(crate) fn reduce_dot(

@@ -3,9 +3,9 @@
 //! Neighbouring columns form a strip. A block has `above` rows of `across` threads. Each thread of a row
 //! takes one or a few columns of the strip, and rows of threads take different rows of the matrix:
 //!
-//! - If one block for each strip gives the device enough threads, each has one block. Strips are then as wide as
-//!   possible: the block finally combines the values of the threads that share a column, and in a wider
-//!   strip fewer threads share a column.
+//! - If one block for each strip gives the device enough threads, each has one block. Strips are then as
+//!   wide as possible: the block finally combines the values of the threads that share a column, and in
+//!   a wider strip fewer threads share a column.
 //! - Otherwise, each strip has several blocks. Strips are narrow, because a block publishes a value for
 //!   each column. Blocks are large, so that there are few of them.
 //!
