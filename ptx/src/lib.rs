@@ -1,6 +1,7 @@
 //! PTX text, for tools that run it and for tools that only inspect it.
 //!
-//! Most programs need two functions. [`parameters`] returns the parameters that an entry declares.
+//! [`parameters`] returns the parameters that an entry declares, and [`with_entry_only`] the text of one
+//! entry.
 //! [`words`] yields the text as written, such as `ld.global.v4.b32`, for tools that must accept unknown
 //! instructions. [`syntax`] groups words into variables, functions and statements. [`tokens`] yields
 //! tokens for a parser, with the values of numbers. [`Arch`] is a GPU architecture such as `sm_90`.
@@ -23,12 +24,14 @@
 #![warn(missing_docs)]
 
 mod arch;
+mod entries;
 mod parameters;
 pub mod syntax;
 mod token;
 mod words;
 
 pub use arch::{Arch, BadArch};
+pub use entries::with_entry_only;
 pub use parameters::{Declared, parameters};
 pub use token::{NoToken, Token, Tokens, tokens};
 pub use words::{Endless, Word, Words, words};

@@ -177,7 +177,9 @@ pub fn tuning(reducer: &Reducer) -> &Tuning {
 }
 
 pub fn prepare(reducer: &Reducer, op: Op, dtype: Dtype) -> Result<()> {
-    reducer.core().kernels().file(KernelFile::of(Family::Buffer, op, dtype)).map(drop)
+    let (kernels, code) = (reducer.core().kernels(), Code::BuiltIn(op, dtype));
+    let mut all = 0..Family::Buffer.kernels().len();
+    all.try_for_each(|kernel| kernels.find_of(Family::Buffer, &code, kernel).map(drop))
 }
 
 /// Loads the kernels for a job whose elements are rows of `len` elements; `len` is not 0.

@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// A PTX file. Files have few kernels each, because the driver compiles a file as a whole.
+/// A PTX file. A kernel is loaded alone, from the text of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KernelFile {
     /// Reductions by an operation. Some types share a file, which [`KernelFile::of`] returns.

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
-use warpfold_ptx::Arch;
+use warpfold_ptx::{Arch, with_entry_only};
 
 use crate::{
     Error, Result,
@@ -41,6 +41,13 @@ pub struct Ptx {
 }
 
 impl Ptx {
+    /// Returns the PTX of one kernel only, or all of it if it is in a form that cannot be divided.
+    pub(crate) fn with_entry_only(&self, entry: &str) -> Self {
+        let text = with_entry_only(&self.text, entry);
+        let text = text.map_or_else(|| self.text.clone(), Cow::Owned);
+        Self { origin: self.origin.clone(), text, arch: self.arch }
+    }
+
     /// Returns the PTX with the registers per thread limited to those available to blocks of this size.
     /// Limiting the number of registers itself (`.maxnreg`) is no alternative: ptxas then uses all of
     /// them and spills, although it needs fewer registers without a limit.

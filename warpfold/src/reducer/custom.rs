@@ -92,7 +92,7 @@ use warpfold_ptx::Arch;
 
 use super::{
     Code, Reducer,
-    kernels::{LoadedKernels, launch_with},
+    kernels::{largest_block, launch_with, load_all},
     loaded::{LargestBlocks, Loaded},
     module::Module as RawModule,
 };
@@ -171,13 +171,12 @@ impl Module {
         let load = |family: Family| {
             let name = format!("{}{}", family.prefix(), R::NAME);
             let kernels = self.ptx.kernels(family.kernels(), &name, arch)?;
-            LoadedKernels::new(&self.raw, &kernels, &name, sm_90)
+            load_all(&self.raw, &kernels, &name, sm_90)
         };
         let families = Family::ALL.iter().map(|&family| load(family)).collect::<Result<Vec<_>>>()?;
         let families: [_; Family::ALL.len()] =
             families.try_into().unwrap_or_else(|_| unreachable!("one for each family"));
-        let largest =
-            |family, sizes| LoadedKernels::largest_block(&families[family as usize], family, sizes);
+        let largest = |family: Family, sizes| largest_block(family, &families[family as usize], sizes);
         let largest = LargestBlocks {
             rows: largest(Family::Rows, rows::BLOCKS)?,
             axis: largest(Family::Axis, axis::BLOCKS)?,

@@ -23,15 +23,24 @@ pub(crate) struct Kernels {
     source: PtxSource,
     tuning: Tuning,
     /// Indexed by [`KernelFile::index`].
-    loaded: Box<[OnceLock<Box<LoadedKernels>>]>,
+    files: Box<[OnceLock<Box<FileKernels>>]>,
     /// Held while kernels are loaded, so that the driver compiles each once.
     loading: Mutex<()>,
 }
 
+/// The kernels of a file, and its text, from which they are loaded one by one: the driver takes ten to a
+/// hundred milliseconds to compile one.
+struct FileKernels {
+    ptx: Ptx,
+    name: String,
+    kernels: Vec<Kernel>,
+    entries: Box<[OnceLock<Entry>]>,
+}
+
 impl Kernels {
     pub(crate) fn new(device: &Device, source: PtxSource, tuning: Tuning) -> Self {
-        let loaded = (0..KernelFile::INDICES).map(|_| OnceLock::new()).collect();
-        Self { device: device.clone(), source, tuning, loaded, loading: Mutex::default() }
+        let files = (0..KernelFile::INDICES).map(|_| OnceLock::new()).collect();
+        Self { device: device.clone(), source, tuning, files, loading: Mutex::default() }
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -42,35 +51,71 @@ impl Kernels {
         &self.tuning
     }
 
-    /// Returns the kernels of a file. The first call loads them.
-    pub(crate) fn file(&self, file: KernelFile) -> Result<&LoadedKernels> {
-        let cell = &self.loaded[file.index()];
-        if let Some(loaded) = cell.get() {
-            return Ok(loaded);
+    /// Returns a kernel of a file, which the first call loads.
+    pub(crate) fn entry(&self, file: KernelFile, kernel: usize) -> Result<&Entry> {
+        Ok(self.find(file, kernel)?.expect("every file has the kernel"))
+    }
+
+    /// Returns a kernel of an operation, which the first call loads.
+    pub(crate) fn entry_of<'k>(
+        &'k self,
+        family: Family,
+        code: &'k Code,
+        kernel: usize,
+    ) -> Result<&'k Entry> {
+        Ok(self.find_of(family, code, kernel)?.expect("every file has the kernel"))
+    }
+
+    /// Returns a kernel of an operation as [`entry_of`](Self::entry_of) does; `None` if it does not exist
+    /// for the architecture of the PTX.
+    pub(crate) fn find_of<'k>(
+        &'k self,
+        family: Family,
+        code: &'k Code,
+        kernel: usize,
+    ) -> Result<Option<&'k Entry>> {
+        match code {
+            &Code::BuiltIn(op, dtype) => self.find(KernelFile::of(family, op, dtype), kernel),
+            Code::Custom(custom) => Ok(custom.families[family as usize].get(kernel)),
+        }
+    }
+
+    fn find(&self, file: KernelFile, kernel: usize) -> Result<Option<&Entry>> {
+        let cell = &self.files[file.index()];
+        if let Some(entry) = cell.get().and_then(|kernels| kernels.entries.get(kernel)?.get()) {
+            return Ok(Some(entry));
         }
         self.device.require_process()?;
         let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(loaded) = cell.get() {
-            return Ok(loaded);
+        let kernels = match cell.get() {
+            Some(kernels) => kernels,
+            None => {
+                let kernels = self.open(file)?;
+                cell.get_or_init(|| Box::new(kernels))
+            }
+        };
+        let Some(slot) = kernels.entries.get(kernel) else { return Ok(None) };
+        if slot.get().is_none() {
+            let _ = slot.set(self.load(file, kernels, kernel)?);
         }
-        let loaded = self.load(file)?;
-        Ok(cell.get_or_init(|| Box::new(loaded)))
+        Ok(slot.get())
     }
 
-    pub(crate) fn family<'k>(&'k self, family: Family, code: &'k Code) -> Result<&'k LoadedKernels> {
-        match code {
-            &Code::BuiltIn(op, dtype) => self.file(KernelFile::of(family, op, dtype)),
-            Code::Custom(custom) => Ok(&custom.families[family as usize]),
-        }
-    }
-
-    fn load(&self, file: KernelFile) -> Result<LoadedKernels> {
+    /// Finds the text of a file, without loading its kernels.
+    fn open(&self, file: KernelFile) -> Result<FileKernels> {
         let name = file.name();
         let ptx = self.source.find(&name, self.device.info().arch())?;
+        let kernels = ptx.kernels(file.kernels(), &name, ptx.arch)?;
+        let entries = kernels.iter().map(|_| OnceLock::new()).collect();
+        Ok(FileKernels { ptx, name, kernels, entries })
+    }
+
+    fn load(&self, file: KernelFile, kernels: &FileKernels, kernel: usize) -> Result<Entry> {
+        let FileKernels { ptx, name, kernels, .. } = kernels;
+        let ptx = ptx.with_entry_only(&kernels[kernel].entry(name));
         let load = |ptx: &Ptx| {
-            let kernels = ptx.kernels(file.kernels(), &name, ptx.arch)?;
             let module = Arc::new(Module::load(&self.device, ptx)?);
-            LoadedKernels::new(&module, &kernels, &name, module.overlaps())
+            Entry::new(&module, name, &kernels[kernel], module.overlaps())
         };
         let KernelFile::Reduction(family, op, dtype) = file else { return load(&ptx) };
         // Launches are planned before the kernels are loaded, for a block size that the registers of
@@ -82,15 +127,13 @@ impl Kernels {
             Family::Buffer | Family::Counted | Family::Continued if op.has_products() => {
                 return load(&ptx.for_blocks_of(LARGEST_BLOCK));
             }
-            Family::Rows => planned.rows,
+            Family::Rows if has_large_blocks(family, kernel) => planned.rows,
             Family::Axis => planned.axis,
             Family::View => planned.view,
-            Family::Buffer | Family::Counted | Family::Continued | Family::Segments => {
-                return load(&ptx);
-            }
+            _ => return load(&ptx),
         };
         let loaded = load(&ptx)?;
-        if loaded.allow(family, block)? {
+        if loaded.allows(block)? {
             return Ok(loaded);
         }
         // Loading may fail if PTX that is not embedded already limits the block size.
@@ -99,67 +142,41 @@ impl Kernels {
 
     /// Leaks the loaded kernels, which may still run.
     pub(crate) fn keep_for_good(&mut self) {
-        mem::forget((self.device.clone(), mem::take(&mut self.loaded)));
+        mem::forget((self.device.clone(), mem::take(&mut self.files)));
     }
 }
 
 /// Maximum block size of instruction-bound operations that need many registers per thread.
 const LARGEST_BLOCK: u32 = 512;
 
-pub(crate) struct LoadedKernels {
-    entries: Box<[Entry]>,
-    module: Arc<Module>,
+/// Returns whether a kernel of a family may have the family's largest blocks.
+fn has_large_blocks(family: Family, kernel: usize) -> bool {
+    // The other kernels for rows always have small blocks.
+    family != Family::Rows || kernel == RowsKernel::Grid as usize
 }
 
-impl LoadedKernels {
-    /// Looks up the kernels of a module whose names begin with `name`. `overlaps` states whether they
-    /// may overlap with the previous launch.
-    pub(super) fn new(
-        module: &Arc<Module>,
-        kernels: &[Kernel],
-        name: &str,
-        overlaps: bool,
-    ) -> Result<Self> {
-        let entry = |kernel| Entry::new(module, name, kernel, overlaps);
-        let entries = kernels.iter().map(entry).collect::<Result<_>>()?;
-        Ok(Self { entries, module: module.clone() })
-    }
+/// Loads the kernels of a module whose names begin with `name`. `overlaps` states whether they may
+/// overlap with the previous launch.
+pub(super) fn load_all(
+    module: &Arc<Module>,
+    kernels: &[Kernel],
+    name: &str,
+    overlaps: bool,
+) -> Result<Vec<Entry>> {
+    kernels.iter().map(|kernel| Entry::new(module, name, kernel, overlaps)).collect()
+}
 
-    pub(crate) fn entry(&self, kernel: usize) -> &Entry {
-        &self.entries[kernel]
-    }
-
-    pub(crate) fn get(&self, kernel: usize) -> Option<&Entry> {
-        self.entries.get(kernel)
-    }
-
-    /// Returns the first of the block `sizes` that the kernels' registers allow, or else the last one.
-    pub(super) fn largest_block(&self, family: Family, sizes: &[u32]) -> Result<u32> {
-        for &block in sizes {
-            if self.allow(family, block)? {
-                return Ok(block);
-            }
+/// Returns the first of the block `sizes` that the registers of a family's kernels allow, or else the
+/// last one.
+pub(super) fn largest_block(family: Family, kernels: &[Entry], sizes: &[u32]) -> Result<u32> {
+    let large = || kernels.iter().enumerate().filter(|&(kernel, _)| has_large_blocks(family, kernel));
+    for &block in sizes {
+        let mut allowed = large().map(|(_, entry)| entry.allows(block));
+        if allowed.try_fold(true, |all, one| Ok::<_, crate::Error>(all && one?))? {
+            return Ok(block);
         }
-        Ok(sizes[sizes.len() - 1])
     }
-
-    /// Returns whether the registers of all kernels with large blocks allow blocks of `block` threads.
-    fn allow(&self, family: Family, block: u32) -> Result<bool> {
-        let large = match family {
-            // The other kernels for rows always have small blocks.
-            Family::Rows => &self.entries[RowsKernel::Grid as usize..][..1],
-            _ => &self.entries,
-        };
-        self.module.device().call("preparing a kernel", |driver| {
-            for entry in large {
-                // SAFETY: the function lives as long as the module, which `self` holds.
-                if unsafe { resident_blocks(driver, entry.function, block, 0) }? == 0 {
-                    return Ok(false);
-                }
-            }
-            Ok(true)
-        })
-    }
+    Ok(sizes[sizes.len() - 1])
 }
 
 pub(crate) struct Entry {
@@ -167,14 +184,15 @@ pub(crate) struct Entry {
     /// Blocks resident on the device at once, for each of the kernel's block sizes.
     resident: [u32; MAX_BLOCK_SIZES],
     pub(crate) overlaps: bool,
+    module: Arc<Module>,
 }
 
 impl Entry {
-    fn new(module: &Module, name: &str, kernel: &Kernel, overlaps: bool) -> Result<Self> {
+    fn new(module: &Arc<Module>, name: &str, kernel: &Kernel, overlaps: bool) -> Result<Self> {
         let (device, function) = (module.device(), module.function(&kernel.entry(name))?);
         let mut resident = [0; MAX_BLOCK_SIZES];
         if kernel.blocks.is_empty() {
-            return Ok(Self { function, resident, overlaps });
+            return Ok(Self { function, resident, overlaps, module: module.clone() });
         }
         let (shared, multiprocessors) = (kernel.shared_bytes, device.info().multiprocessors);
         device.call("preparing a kernel", |driver| {
@@ -187,8 +205,16 @@ impl Entry {
                 for (resident, &block) in resident.iter_mut().zip(kernel.blocks) {
                     *resident = resident_blocks(driver, function, block, shared)? * multiprocessors;
                 }
-                Ok(Self { function, resident, overlaps })
+                Ok(Self { function, resident, overlaps, module: module.clone() })
             }
+        })
+    }
+
+    /// Returns whether the kernel's registers allow blocks of `block` threads.
+    fn allows(&self, block: u32) -> Result<bool> {
+        self.module.device().call("preparing a kernel", |driver| {
+            // SAFETY: the function lives as long as the module, which `self` holds.
+            Ok(unsafe { resident_blocks(driver, self.function, block, 0) }? > 0)
         })
     }
 

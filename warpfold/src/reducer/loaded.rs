@@ -2,7 +2,7 @@
 
 use warpfold_abi::{custom::Facts, reducer::WIDE_AXIS_BLOCK};
 
-use super::{custom::Module, kernels::LoadedKernels};
+use super::{custom::Module, kernels::Entry};
 use crate::{
     Device,
     input::{axis, rows, view},
@@ -31,7 +31,7 @@ pub struct Loaded {
     pub(super) name: &'static str,
     pub(super) facts: Facts,
     /// Indexed by [`Family`].
-    pub(super) families: [LoadedKernels; Family::ALL.len()],
+    pub(super) families: [Vec<Entry>; Family::ALL.len()],
     pub(super) largest: LargestBlocks,
     pub(super) module: Module,
 }

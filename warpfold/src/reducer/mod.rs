@@ -37,7 +37,7 @@ pub use group::{
 pub(crate) use host_results::{HostResults, Layout};
 pub use job::Job;
 pub(crate) use job::{Code, Codes, ElementRange, Place, RunningState, require_few};
-pub(crate) use kernels::{Entry, Kernels, LaunchContext, LoadedKernels, launch_with};
+pub(crate) use kernels::{Entry, Kernels, LaunchContext, launch_with};
 pub use on_stream::OnStream;
 pub use pending::Pending;
 pub use plan::DeviceOutput;
@@ -58,8 +58,8 @@ const WORKSPACES: usize = 16;
 /// take several. The kernel writes a single result, a tuple and the elements of a top-k search to host
 /// memory, without an allocation or a copy; several results go to new device memory and are copied from
 /// there. The methods of this type wait for the result, those of [`on`](Self::on) do not, and a
-/// [recording](Self::record) runs several reductions as one launch. The first reduction by an operation
-/// and a type loads its kernels, which [`prepare`](Self::prepare) does ahead of time.
+/// [recording](Self::record) runs several reductions as one launch. The first launch of a kernel loads
+/// it, which [`prepare`](Self::prepare) does ahead of time.
 ///
 /// # Threads
 /// Any number of threads may use a reducer at once. It has a pool of *workspaces*: each is a stream, and

@@ -219,8 +219,8 @@ fn recorded_launches_overlap_if_kernels_wait_themselves() {
     assert_eq!(launched(&|| assert_eq!(new.sum(&buffer).unwrap(), 6)), [0, 1]);
 }
 
-/// Each kernel is loaded and queried once. A function attribute is set only for the bulk kernel's shared
-/// memory.
+/// Each kernel is loaded and queried once, in a module of its own. A function attribute is set only for
+/// the bulk kernel's shared memory.
 #[test]
 fn prepare_loads_each_kernel_once() {
     let device = in_own_context(warpfold_sim_driver::driver());
@@ -230,7 +230,13 @@ fn prepare_loads_each_kernel_once() {
         prepare(&reducer, OpKind::Sum.plain(), Dtype::I32).unwrap();
         ["cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncSetAttribute"].map(|name| log.count(name))
     };
-    assert_eq!([loads(), loads()], [[1, 2, 1], [0; 3]]);
+    assert_eq!([loads(), loads()], [[2, 2, 1], [0; 3]]);
+    // A call loads the kernel that it launches, and no other one.
+    let values = device.upload(&[1_i32, 2, 3]).unwrap();
+    let log = warpfold_sim_driver::record_calls();
+    assert_eq!(reducer.reduce(op::Max, &values.rows(3).unwrap()).unwrap(), [3]);
+    assert_eq!(reducer.reduce(op::Max, &values).unwrap(), Some(3));
+    assert_eq!(log.count("cuModuleLoadDataEx"), 1);
 }
 
 #[test]

@@ -9,8 +9,15 @@ use crate::{
     Result,
     input::Task,
     kernel_file::Family,
-    reducer::{Code, Kernels, LaunchContext, launch_with},
+    reducer::{Code, Entry, Kernels, LaunchContext, launch_with},
 };
+
+impl AxisTask {
+    fn planned<'k>(&'k self, kernels: &'k Kernels) -> Result<(&'k Entry, AxisLaunch)> {
+        let launch = AxisLaunch::new(self, kernels.device().info().shape());
+        Ok((kernels.entry_of(Family::Axis, &self.code, launch.kernel as usize)?, launch))
+    }
+}
 
 impl Task for AxisTask {
     fn is_empty(&self) -> bool {
@@ -22,12 +29,11 @@ impl Task for AxisTask {
     }
 
     fn prepare(&self, kernels: &Kernels) -> Result<()> {
-        kernels.family(Family::Axis, &self.code).map(drop)
+        self.planned(kernels).map(drop)
     }
 
     unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
-        let launch = AxisLaunch::new(self, kernels.device().info().shape());
-        let entry = kernels.family(Family::Axis, &self.code)?.entry(launch.kernel as usize);
+        let (entry, launch) = self.planned(kernels)?;
         let shape = context.shape([launch.blocks, launch.block], entry.overlaps);
         let arguments = ReduceAxis::<u8> {
             input: ptr::without_provenance(self.address as usize),

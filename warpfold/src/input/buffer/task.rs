@@ -4,7 +4,6 @@ use std::ptr;
 
 use warpfold_abi::arguments::{ReduceContinued, ReduceCounted, ReduceCut};
 use warpfold_driver::LaunchShape;
-use warpfold_ptx::Arch;
 
 use super::CountAt;
 use crate::{
@@ -14,8 +13,7 @@ use crate::{
     kernel_file::Family,
     names::{Dtype, Form, KernelKind, OpKind},
     reducer::{
-        Code, ElementRange, Entry, Kernels, LaunchContext, LoadedKernels, Place, RunningState,
-        Workspace, launch_with,
+        Code, ElementRange, Entry, Kernels, LaunchContext, Place, RunningState, Workspace, launch_with,
     },
     tuning::Choice,
 };
@@ -47,7 +45,7 @@ impl Task for ElementRange {
     }
 
     fn prepare(&self, kernels: &Kernels) -> Result<()> {
-        kernels.family(Family::Buffer, &self.code).map(drop)
+        planned(kernels, Family::Buffer, self, None).map(drop)
     }
 
     unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
@@ -91,7 +89,7 @@ impl Task for CountedTask {
     }
 
     fn prepare(&self, kernels: &Kernels) -> Result<()> {
-        kernels.family(Family::Counted, &self.range.code).map(drop)
+        planned(kernels, Family::Counted, &self.range, None).map(drop)
     }
 
     unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
@@ -129,7 +127,7 @@ impl Task for ContinuedTask {
     }
 
     fn prepare(&self, kernels: &Kernels) -> Result<()> {
-        kernels.family(Family::Continued, &self.range.code).map(drop)
+        planned(kernels, Family::Continued, &self.range, None).map(drop)
     }
 
     unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
@@ -179,30 +177,32 @@ fn planned<'k>(
     choice: Option<Choice>,
 ) -> Result<(&'k Entry, Launch)> {
     range.check()?;
-    let loaded = kernels.family(family, &range.code)?;
+    let find = |kind: KernelKind| kernels.find_of(family, &range.code, kind as usize);
     let arch = kernels.device().info().arch();
     let (entry, choice) = match choice {
-        Some(choice) => (entry_of(loaded, choice, arch)?, choice),
+        Some(choice) => {
+            choice.check(arch).map_err(|reason| Error::Choice { reason })?;
+            // No other kernel may replace the one of a caller's choice.
+            let entry = find(choice.kernel)?.ok_or_else(|| {
+                let reason = "the PTX has no bulk kernel; give PTX for sm_90".to_owned();
+                Error::Choice { reason }
+            })?;
+            (entry, choice)
+        }
         None => {
             let (op, dtype) = range.code.tuning_proxy();
             let choice = kernels.tuning().choice(op, dtype, range.bytes(), arch);
-            let (entry, choice) = match loaded.get(choice.kernel as usize) {
+            let (entry, choice) = match find(choice.kernel)? {
                 Some(entry) => (entry, choice),
-                None => (loaded.entry(KernelKind::Grid as usize), Choice::WITHOUT_BULK),
+                None => {
+                    let grid = kernels.entry_of(family, &range.code, KernelKind::Grid as usize)?;
+                    (grid, Choice::WITHOUT_BULK)
+                }
             };
             (entry, entry.fitting(choice))
         }
     };
     Ok((entry, Launch::new(range.extent(), choice, room(kernels, entry, choice))))
-}
-
-/// Returns the kernel of a caller's choice, or an error, because no other kernel may replace it.
-fn entry_of(loaded: &LoadedKernels, choice: Choice, arch: Arch) -> Result<&Entry> {
-    choice.check(arch).map_err(|reason| Error::Choice { reason })?;
-    loaded.get(choice.kernel as usize).ok_or_else(|| {
-        let reason = "the PTX has no bulk kernel; give PTX for sm_90".to_owned();
-        Error::Choice { reason }
-    })
 }
 
 /// Returns a launch choice for a kernel that was not measured, and the kernel's occupancy. The choice is

@@ -11,12 +11,12 @@ use crate::{
     input::{Task, buffer::choose_as_sum},
     kernel_file::KernelFile,
     names::KernelKind,
-    reducer::{Kernels, LaunchContext, Layout, launch_with},
+    reducer::{Entry, Kernels, LaunchContext, Layout, launch_with},
 };
 
 impl WithinTask {
-    fn file(&self) -> KernelFile {
-        KernelFile::Within(self.op, self.dtype)
+    fn entry<'k>(&self, kernels: &'k Kernels) -> Result<&'k Entry> {
+        kernels.entry(KernelFile::Within(self.op, self.dtype), KernelKind::Grid as usize)
     }
 }
 
@@ -36,11 +36,11 @@ impl Task for WithinTask {
     }
 
     fn prepare(&self, kernels: &Kernels) -> Result<()> {
-        kernels.file(self.file()).map(drop)
+        self.entry(kernels).map(drop)
     }
 
     unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
-        let entry = kernels.file(self.file())?.entry(KernelKind::Grid as usize);
+        let entry = self.entry(kernels)?;
         let (choice, room) = choose_as_sum(kernels, entry, self.dtype, self.bytes());
         let extent = self.extent();
         let launch = Launch::new(extent, choice, room);

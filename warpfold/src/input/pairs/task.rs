@@ -11,12 +11,13 @@ use crate::{
     input::{Task, buffer::choose_as_sum},
     kernel_file::KernelFile,
     names::PairKernel,
-    reducer::{Kernels, LaunchContext, Layout, launch_with},
+    reducer::{Entry, Kernels, LaunchContext, Layout, launch_with},
 };
 
 impl PairsTask {
-    fn file(&self) -> KernelFile {
-        KernelFile::Pairs(self.op, self.dtype)
+    fn entry<'k>(&self, kernels: &'k Kernels) -> Result<&'k Entry> {
+        let kernel = if self.is_aligned() { PairKernel::Aligned } else { PairKernel::Shifted };
+        kernels.entry(KernelFile::Pairs(self.op, self.dtype), kernel as usize)
     }
 }
 
@@ -36,12 +37,11 @@ impl Task for PairsTask {
     }
 
     fn prepare(&self, kernels: &Kernels) -> Result<()> {
-        kernels.file(self.file()).map(drop)
+        self.entry(kernels).map(drop)
     }
 
     unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
-        let kernel = if self.is_aligned() { PairKernel::Aligned } else { PairKernel::Shifted };
-        let entry = kernels.file(self.file())?.entry(kernel as usize);
+        let entry = self.entry(kernels)?;
         let (choice, room) = choose_as_sum(kernels, entry, self.dtype, self.bytes());
         let extent = self.extent();
         let launch = Launch::of_pairs(extent, choice, room);

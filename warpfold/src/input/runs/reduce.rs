@@ -2,11 +2,13 @@
 
 use std::{mem, sync::Arc};
 
-use super::{ByKeyTask, RunsTask, WriteRunsTask, task::blocks};
+use super::{
+    ByKeyTask, RunsTask, WriteRunsTask,
+    task::{blocks, load},
+};
 use crate::{
     Buffer, ByKey, Device, Error, Input, Key, Offset, Outcome, Outputs, Plain, Result, Runs, Segments,
     input::{self, Task},
-    kernel_file::{Family, KernelFile},
     memory::Memory,
     op::RowsOperation,
     reducer::{Code, Reducer, require_few},
@@ -267,9 +269,7 @@ impl<'a, K: Key, T: Plain> Keyed<'a, K, T> {
     fn load(self, code: Code, reducer: &Reducer) -> Result<()> {
         self.check(&code, reducer.device())?;
         let kernels = reducer.core().kernels();
-        kernels.file(KernelFile::of_runs(size_of::<K>() as u32))?;
-        kernels.file(KernelFile::Offsets)?;
-        kernels.family(Family::Segments, &code).map(drop)
+        load(kernels, size_of::<K>() as u32, &code)
     }
 }
 

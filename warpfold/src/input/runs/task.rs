@@ -12,8 +12,8 @@ use warpfold_driver::LaunchShape;
 use super::{ByKeyTask, RunsTask, WriteRunsTask};
 use crate::{
     Result,
-    input::{AnyTask, Task},
-    kernel_file::KernelFile,
+    input::{AnyTask, Task, segments::prepare_tiles},
+    kernel_file::{Family, KernelFile},
     reducer::{Code, Kernels, LaunchContext, Layout, Workspace, launch_with},
 };
 
@@ -21,10 +21,20 @@ use crate::{
 const COUNT: usize = 0;
 const WRITE: usize = 1;
 
+/// Loads all kernels of reductions by key.
+pub(super) fn load(kernels: &Kernels, key_bytes: u32, code: &Code) -> Result<()> {
+    for kernel in [COUNT, WRITE] {
+        kernels.entry(KernelFile::of_runs(key_bytes), kernel)?;
+    }
+    prepare_tiles(kernels)?;
+    kernels.entry_of(Family::Segments, code, 0).map(drop)
+}
+
 /// Returns the number of blocks for `n` keys, the same for the launches that count and write runs.
 pub(super) fn blocks(kernels: &Kernels, key_bytes: u32, n: u64) -> Result<u32> {
-    let loaded = kernels.file(KernelFile::of_runs(key_bytes))?;
-    let resident = loaded.entry(COUNT).resident_of(0).min(loaded.entry(WRITE).resident_of(0));
+    let file = KernelFile::of_runs(key_bytes);
+    let [count, write] = [kernels.entry(file, COUNT)?, kernels.entry(file, WRITE)?];
+    let resident = count.resident_of(0).min(write.resident_of(0));
     let tiles = u32::try_from(most_tiles(key_bytes, n)).unwrap_or(u32::MAX);
     Ok(tiles.min(resident).min(Workspace::most_blocks(kernels.device())))
 }
@@ -39,7 +49,7 @@ impl RunsTask {
         context: &LaunchContext,
         arguments: &A,
     ) -> Result<()> {
-        let function = kernels.file(KernelFile::of_runs(self.key_bytes))?.entry(kernel).function;
+        let function = kernels.entry(KernelFile::of_runs(self.key_bytes), kernel)?.function;
         let shape = LaunchShape::new([self.blocks, 1, 1], [BLOCK, 1, 1]);
         kernels.device().call("launching a search for runs", |driver| {
             // SAFETY: blocks have the size that the kernel requires, and its parameters were checked
@@ -59,7 +69,7 @@ impl Task for RunsTask {
     }
 
     fn prepare(&self, kernels: &Kernels) -> Result<()> {
-        kernels.file(KernelFile::of_runs(self.key_bytes)).map(drop)
+        kernels.entry(KernelFile::of_runs(self.key_bytes), COUNT).map(drop)
     }
 
     unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
@@ -82,7 +92,7 @@ impl Task for WriteRunsTask {
     }
 
     fn prepare(&self, kernels: &Kernels) -> Result<()> {
-        self.runs.prepare(kernels)
+        kernels.entry(KernelFile::of_runs(self.runs.key_bytes), WRITE).map(drop)
     }
 
     unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
@@ -112,7 +122,7 @@ impl Task for ByKeyTask {
 
     fn prepare(&self, kernels: &Kernels) -> Result<()> {
         self.write.prepare(kernels)?;
-        kernels.file(KernelFile::Offsets)?;
+        prepare_tiles(kernels)?;
         self.segments.clone().task().prepare(kernels)
     }
 

@@ -5,6 +5,8 @@ mod task;
 
 use std::{fmt, sync::Arc};
 
+pub(crate) use task::prepare_tiles;
+
 use warpfold_abi::segments::{MOST_TILES, REPORT_WORDS, tile_items};
 
 use crate::{

@@ -20,17 +20,22 @@ use crate::{
 const CHECK: usize = 0;
 const FIND_TILES: usize = 1;
 
+/// Loads the kernel that [`SegmentsTask::enqueue_tiles`] launches.
+pub(crate) fn prepare_tiles(kernels: &Kernels) -> Result<()> {
+    kernels.entry(KernelFile::Offsets, FIND_TILES).map(drop)
+}
+
 impl Task for OffsetsTask {
     fn is_empty(&self) -> bool {
         self.segments == 0
     }
 
     fn prepare(&self, kernels: &Kernels) -> Result<()> {
-        kernels.file(KernelFile::Offsets).map(drop)
+        kernels.entry(KernelFile::Offsets, CHECK).map(drop)
     }
 
     unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
-        let entry = kernels.file(KernelFile::Offsets)?.entry(CHECK);
+        let entry = kernels.entry(KernelFile::Offsets, CHECK)?;
         let blocks = blocks_for(kernels, self.segments.max(self.tiles()));
         let starts = context.output + REPORT_WORDS * size_of::<u64>() as u64;
         let arguments = CheckOffsets {
@@ -60,7 +65,7 @@ impl SegmentsTask {
     /// # Safety
     /// The conditions of [`Task::enqueue`] must hold, and there must be room for the starts of tiles.
     pub(crate) unsafe fn enqueue_tiles(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
-        let entry = kernels.file(KernelFile::Offsets)?.entry(FIND_TILES);
+        let entry = kernels.entry(KernelFile::Offsets, FIND_TILES)?;
         // One more for the end of the last tile.
         let tiles = self.tiles() + 1;
         let arguments = FindTiles {
@@ -91,11 +96,11 @@ impl Task for SegmentsTask {
     }
 
     fn prepare(&self, kernels: &Kernels) -> Result<()> {
-        kernels.family(Family::Segments, &self.code).map(drop)
+        kernels.entry_of(Family::Segments, &self.code, 0).map(drop)
     }
 
     unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
-        let entry = kernels.family(Family::Segments, &self.code)?.entry(0);
+        let entry = kernels.entry_of(Family::Segments, &self.code, 0)?;
         let (tiles, per_block) = (self.tiles(), self.tiles_per_block(kernels.device().info().shape()));
         let blocks = u32::try_from(tiles.div_ceil(per_block));
         let blocks = blocks.expect("at most 2^36 elements and ends, 2^8 a tile or more");

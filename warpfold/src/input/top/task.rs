@@ -9,12 +9,14 @@ use crate::{
     Result,
     input::{Task, rows::RowsLaunch},
     kernel_file::KernelFile,
-    reducer::{Kernels, LaunchContext, Layout, launch_with},
+    reducer::{Entry, Kernels, LaunchContext, Layout, launch_with},
 };
 
 impl TopTask {
-    fn file(&self) -> KernelFile {
-        KernelFile::Top(self.op, self.dtype)
+    fn planned<'k>(&self, kernels: &'k Kernels) -> Result<(&'k Entry, RowsLaunch)> {
+        let launch = RowsLaunch::of_top(self, kernels.device().info().shape());
+        let file = KernelFile::Top(self.op, self.dtype);
+        Ok((kernels.entry(file, launch.kernel as usize)?, launch))
     }
 }
 
@@ -30,7 +32,7 @@ impl Task for TopTask {
     fn prepare(&self, kernels: &Kernels) -> Result<()> {
         match self.of_one() {
             Some(task) => task.prepare(kernels),
-            None => kernels.file(self.file()).map(drop),
+            None => self.planned(kernels).map(drop),
         }
     }
 
@@ -40,8 +42,7 @@ impl Task for TopTask {
             // caller meets the conditions of `enqueue`.
             return unsafe { task.enqueue(kernels, context) };
         }
-        let launch = RowsLaunch::of_top(self, kernels.device().info().shape());
-        let entry = kernels.file(self.file())?.entry(launch.kernel as usize);
+        let (entry, launch) = self.planned(kernels)?;
         let shape = context.shape([launch.blocks, launch.block], entry.overlaps);
         let arguments = ReduceTop::<u8> {
             input: ptr::without_provenance(self.address as usize),

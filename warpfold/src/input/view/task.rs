@@ -9,8 +9,15 @@ use crate::{
     Result,
     input::Task,
     kernel_file::Family,
-    reducer::{Code, Kernels, LaunchContext, launch_with},
+    reducer::{Code, Entry, Kernels, LaunchContext, launch_with},
 };
+
+impl ViewTask {
+    fn planned<'k>(&'k self, kernels: &'k Kernels) -> Result<(&'k Entry, ViewLaunch)> {
+        let launch = ViewLaunch::new(self, kernels.device().info().shape());
+        Ok((kernels.entry_of(Family::View, &self.code, launch.kernel as usize)?, launch))
+    }
+}
 
 impl Task for ViewTask {
     fn is_empty(&self) -> bool {
@@ -23,12 +30,11 @@ impl Task for ViewTask {
     }
 
     fn prepare(&self, kernels: &Kernels) -> Result<()> {
-        kernels.family(Family::View, &self.code).map(drop)
+        self.planned(kernels).map(drop)
     }
 
     unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
-        let launch = ViewLaunch::new(self, kernels.device().info().shape());
-        let entry = kernels.family(Family::View, &self.code)?.entry(launch.kernel as usize);
+        let (entry, launch) = self.planned(kernels)?;
         let shape = context.shape([launch.blocks, launch.block], entry.overlaps);
         let unit = launch.unit(self);
         let [kept_0, kept_1, kept_outer] = self.kept.digits(1);
