@@ -242,6 +242,29 @@ arguments! {
         found: *mut u64,
     }
 
+    /// Parameters of the reducer's kernels for several buffers, whose elements are reduced together.
+    ReduceBuffers<T> {
+        /// First element of the first buffer.
+        input: *const T,
+        /// Two words for each buffer: the distance in bytes, modulo 2^64, of its first element from
+        /// `input`, and the number of elements up to and including its last one. No buffer is empty; all
+        /// elements are readable.
+        buffers: *const u64,
+        /// Number of buffers; not zero.
+        count: u64,
+        /// Number of elements per tile, the last one possibly fewer; not zero. The blocks reduce the
+        /// tiles in turn.
+        tile: u64,
+        /// Memory for the blocks' cells: [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
+        slots: *mut u64,
+        /// The result in its form, as in [`ReduceCut`].
+        output: *mut u64,
+        /// The form of the result, one of [`form`](crate::form).
+        form: u64,
+        /// The bits of the `f64` that is subtracted from the number of elements in a variance.
+        ddof: u64,
+    }
+
     /// Parameters of the reducer's kernels that continue a reduction of earlier launches.
     ReduceContinued<T> {
         /// The elements, as in [`ReduceCut`].
@@ -625,6 +648,7 @@ const _: () = assert!(
         && fills::<ReducePair<f32>>()
         && fills::<ReduceWithin<f32>>()
         && fills::<ReduceCounted<f32>>()
+        && fills::<ReduceBuffers<f32>>()
         && fills::<ReduceContinued<f32>>()
         && fills::<ReduceRows<f32>>()
         && fills::<ReduceTop<f32>>()

@@ -3,8 +3,8 @@
 use memchr::{memchr, memchr3, memmem};
 
 /// Returns PTX with one entry only: the text without all other entries, so that the driver compiles no
-/// other one. Returns `None` if the text does not define the entry, if it is in an unknown form, or if it
-/// has debug sections, which refer to all entries.
+/// other one. Returns `None` if the text does not define the entry, if it is in an unknown form, or if
+/// it has debug sections, which refer to all entries.
 ///
 /// ```
 /// use warpfold_ptx::with_entry_only;

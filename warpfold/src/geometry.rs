@@ -25,7 +25,7 @@ pub(crate) fn elements_of(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1_usize, |all, &len| all.checked_mul(len))
 }
 
-const GROUP_BYTES: u64 = reducer::GROUP_BYTES as u64;
+pub(crate) const GROUP_BYTES: u64 = reducer::GROUP_BYTES as u64;
 /// Tile sizes are multiples of this number of groups: one group for each lane of a warp.
 const TILE_STEP: u64 = WARP_SIZE as u64;
 

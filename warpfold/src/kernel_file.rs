@@ -3,8 +3,9 @@
 use warpfold_abi::{
     Arguments, Parameter,
     arguments::{
-        CheckOffsets, CountRuns, FindTiles, ReduceAxis, ReduceContinued, ReduceCounted, ReduceCut,
-        ReducePair, ReduceRows, ReduceSegments, ReduceTop, ReduceView, ReduceWithin, WriteRuns,
+        CheckOffsets, CountRuns, FindTiles, ReduceAxis, ReduceBuffers, ReduceContinued, ReduceCounted,
+        ReduceCut, ReducePair, ReduceRows, ReduceSegments, ReduceTop, ReduceView, ReduceWithin,
+        WriteRuns,
     },
     runs,
 };
@@ -44,6 +45,8 @@ pub enum Family {
     Counted,
     /// A buffer whose result is combined with that of earlier launches.
     Continued,
+    /// All elements of several buffers.
+    Buffers,
     /// The rows of a matrix.
     Rows,
     /// An axis that is not the last one of its array.
@@ -93,10 +96,11 @@ impl Kernel {
 
 impl Family {
     /// All families.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Buffer,
         Self::Counted,
         Self::Continued,
+        Self::Buffers,
         Self::Rows,
         Self::Axis,
         Self::View,
@@ -109,6 +113,7 @@ impl Family {
             Self::Buffer => "reducer_",
             Self::Counted => "reducer_counted_",
             Self::Continued => "reducer_continued_",
+            Self::Buffers => "reducer_buffers_",
             Self::Rows => "reducer_rows_",
             Self::Axis => "reducer_axis_",
             Self::View => "reducer_view_",
@@ -126,6 +131,7 @@ impl Family {
             }
             Self::Counted => grid(ReduceCounted::<()>::PARAMETERS),
             Self::Continued => grid(ReduceContinued::<()>::PARAMETERS),
+            Self::Buffers => grid(ReduceBuffers::<()>::PARAMETERS),
             Self::Rows => named(RowsKernel::ALL, RowsKernel::name, ReduceRows::<()>::PARAMETERS),
             Self::Axis => named(AxisKernel::ALL, AxisKernel::name, ReduceAxis::<()>::PARAMETERS),
             Self::View => named(ViewKernel::ALL, ViewKernel::name, ReduceView::<()>::PARAMETERS),

@@ -24,6 +24,7 @@
 //! |---|---|
 //! | a sum, a minimum, a mean, or another operation | [`Reducer::reduce`] and the operations of [`op`] |
 //! | a result for every row or column | [`Input`], [`Buffer::rows`], [`Buffer::columns`], [`Buffer::view`] |
+//! | one result of several buffers | [`Buffers`] |
 //! | results of segments of any lengths | [`Segments`], [`Runs`] |
 //! | asynchronous calls, or several in one launch | [`Reducer::on`], [`Reducer::record`] |
 //! | more elements than fit into device memory | [`Reducer::stream`] |
@@ -114,6 +115,7 @@ pub use input::{
     Enqueue, Input, Recordable,
     axis::Axis,
     buffer::{Count, Counted},
+    buffers::Buffers,
     filtered::{Filtered, Within},
     rows::Rows,
     runs::{ByKey, Key, Keyed, KeyedInto, Runs},

@@ -134,8 +134,8 @@ macro_rules! archives {
 
 // The archives are separate files, so that git does not store all of them again after a change to one.
 archives! {
-    10:
-    "reducer_axis" "reducer_continued" "reducer_counted" "reducer_pair" "reducer_rows" "reducer_segments"
+    11:
+    "reducer_axis" "reducer_buffers" "reducer_continued" "reducer_counted" "reducer_pair" "reducer_rows" "reducer_segments"
     "reducer_top" "reducer_view" "reducer_within" "reducer"
 }
 

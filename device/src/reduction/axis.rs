@@ -22,7 +22,7 @@ use warpfold_abi::{
 };
 
 use super::{
-    ACCUMULATORS, Vector, VectorReduction,
+    ACCUMULATORS, Span, Vector, VectorReduction,
     grid::in_turn,
     in_vectors, lanes, launch_dependents_late,
     partial::{Cells, is_present, publish, take},
@@ -130,7 +130,7 @@ unsafe fn write<F: VectorReduction>(
     let (head, groups, singles, tile, slots) = (0, 0, len, 0, null_mut());
     let of = ReduceCut { input, head, groups, singles, tile, slots, output, results, form, ddof };
     // SAFETY: `input` is the column's first element, and the output has room, as the caller guarantees.
-    unsafe { F::write_apart(value, of, |row| row * pitch) };
+    unsafe { F::write_apart(value, of, |row| Span { distance: row * pitch, len: 1 }) };
 }
 
 /// Values of at most this many words per thread are published in interleaved [`Cells`]. The addresses of

@@ -7,6 +7,7 @@ use super::{
     finish::finish_then,
     grid::{no_elements, value},
     meeting::meet,
+    span,
 };
 use crate::{
     grid::launch_dependents,
@@ -44,8 +45,7 @@ pub unsafe fn continued<F: VectorReduction>(arguments: ReduceContinued<F::Elemen
                 value = F::combine(earlier, value);
                 // An unchanged result is not written again: its element may be in an earlier input.
                 if carried.is_null() || replace(value, carried, is_first) {
-                    let among_all = ReduceCut { head: before + head, ..cut };
-                    F::write_apart(value, among_all, |index| index - before);
+                    F::write_apart(value, cut, |index| span(cut, index - before));
                 }
             }
             if !arguments.meeting.is_null() {

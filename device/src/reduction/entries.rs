@@ -87,8 +87,7 @@ macro_rules! reducer_kernels {
     };
 }
 
-/// Declares the kernels for counted and continued buffers. They are in separate files, which programs
-/// need not load if they do not use these kernels.
+/// Declares the kernels for counted and continued buffers, and for several ones.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! reducer_counted_kernels {
@@ -98,6 +97,7 @@ macro_rules! reducer_counted_kernels {
             reducer_continued $name grid =
                 continued<$crate::reduction::ContinuedOf<$F>>(ReduceContinued, $warp_values)
         }
+        $crate::reducer_kernel! { reducer_buffers $name grid = buffers<$F>(ReduceBuffers, $warp_values) }
     };
 }
 

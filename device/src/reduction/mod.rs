@@ -11,7 +11,8 @@
 //!   registers and few instructions, and are faster for gigabytes (compute capability 9.0).
 //! - Variants of [`grid`](grid()): [`counted`](counted()) for a length that is in device memory;
 //!   [`continued`](continued()) for elements that follow those of earlier launches, and for groups of
-//!   devices, whose results the kernels [combine](warpfold_abi::meeting); [`pairs_aligned`] and
+//!   devices, whose results the kernels [combine](warpfold_abi::meeting); [`buffers`](buffers()) for the
+//!   elements of several buffers; [`pairs_aligned`] and
 //!   [`pairs_shifted`] for two inputs, by a [`PairReduction`]; [`within`](within()) for the elements in
 //!   an interval, by a [`FilteredReduction`].
 //! - [`rows_grid`] and others: one result per row of a matrix, by blocks, a warp or a few lanes per row.
@@ -58,6 +59,7 @@
 //! three mbarriers. Barriers: 1 per block; in `bulk` 1 more per tile.
 
 mod axis;
+mod buffers;
 #[cfg(warpfold_sm_90)]
 mod bulk;
 mod continued;
@@ -81,6 +83,7 @@ mod view;
 mod within;
 
 pub use axis::{AxisScratch, axis_lanes, axis_packs, axis_singles, axis_spaced};
+pub use buffers::buffers;
 #[cfg(warpfold_sm_90)]
 pub use bulk::{BulkRing, bulk};
 pub use continued::continued;
@@ -98,8 +101,8 @@ pub use runs::{RunKey, RunsMemory, RunsScratch, count_runs, write_runs};
 pub use segments::{SegmentsMemory, in_place, read_offset, segments};
 pub use top::{Order, TopKey, TopMemory, top_grid, top_warp};
 pub use traits::{
-    ACCUMULATORS, CombineOf, ContinuedOf, Reduction, Vector, VectorReduction, accumulate_vector, count,
-    in_vectors, lanes,
+    ACCUMULATORS, CombineOf, ContinuedOf, Reduction, Span, Vector, VectorReduction, accumulate_vector,
+    count, in_vectors, lanes, span,
 };
 pub use unrolled::Unrolled;
 pub use view::{view_elements, view_groups};

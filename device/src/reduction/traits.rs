@@ -247,20 +247,40 @@ pub trait VectorReduction: Reduction {
         *partial = Self::combine(*partial, Self::map(element, index));
     }
 
-    /// Writes the result of elements that are not contiguous: the element, or vector, with an index is
-    /// located `place_of(index)` elements past the start of the input.
+    /// Writes the result of elements that are not contiguous. `span_of` locates the element with an
+    /// index, or the vector that begins with it if vectors were accumulated.
     ///
     /// # Safety
-    /// Same as [`write`](Reduction::write), for elements located by `place_of`.
+    /// Same as [`write`](Reduction::write), for elements located by `span_of`.
     #[inline(always)]
     unsafe fn write_apart(
         partial: Self::Partial,
         arguments: ReduceCut<Self::Element>,
-        _place_of: impl Fn(u64) -> u64,
+        _span_of: impl Fn(u64) -> Span,
     ) {
         // SAFETY: the output has room. Reductions that reload the input override this method.
         unsafe { Self::write(partial, arguments) };
     }
+}
+
+/// Elements of an input that were accumulated at once: one element, or a vector.
+#[derive(Clone, Copy)]
+pub struct Span {
+    /// Distance of the first element from the start of the input, in elements, modulo 2^64.
+    pub distance: u64,
+    /// Number of elements.
+    pub len: u64,
+}
+
+/// Returns the element, or the vector, of a buffer with this index.
+#[inline(always)]
+pub fn span<T>(of: ReduceCut<T>, index: u64) -> Span {
+    let ReduceCut { head, groups, .. } = of;
+    // Also true for a single element if it begins such a vector.
+    let in_group = index >= head
+        && index < head + groups * lanes::<T>()
+        && (index - head).is_multiple_of(lanes::<T>());
+    Span { distance: index, len: if in_group { lanes::<T>() } else { 1 } }
 }
 
 /// Short name of [`VectorReduction::Continued`], for macros.

@@ -16,7 +16,7 @@ use core::ptr::null_mut;
 use warpfold_abi::arguments::{ReduceCut, ReduceView};
 
 use super::{
-    ACCUMULATORS, Vector, VectorReduction,
+    ACCUMULATORS, Span, Vector, VectorReduction,
     axis::{AxisScratch, Kept, Place, Single, meet_all},
     in_vectors, launch_dependents_late,
     rows::{One, Unit},
@@ -89,13 +89,11 @@ unsafe fn view<F: VectorReduction, U: Loaded<F>>(
         let Some(met) = met else { return };
         let at = position.along(output_strides(arguments));
         let all = units * u64::from(step) + rest;
-        // `write_apart` may search a group for the result's element, but not a unit of one element.
-        let (groups, singles) = if U::LEN > 1 { (all, 0) } else { (0, all) };
         let of = ReduceCut {
             input: first,
             head: 0,
-            groups,
-            singles,
+            groups: 0,
+            singles: all * U::LEN,
             tile: 0,
             slots: null_mut(),
             output: output.wrapping_byte_add((at * F::output_bytes(form)) as usize),
@@ -103,7 +101,8 @@ unsafe fn view<F: VectorReduction, U: Loaded<F>>(
             form,
             ddof,
         };
-        F::write_apart(met.first(), of, |index| reduced.distance(index / U::LEN) + index % U::LEN);
+        let span_of = |index| Span { distance: reduced.distance(index / U::LEN), len: U::LEN };
+        F::write_apart(met.first(), of, span_of);
     }
 }
 

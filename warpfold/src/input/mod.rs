@@ -2,6 +2,7 @@
 
 pub(crate) mod axis;
 pub(crate) mod buffer;
+pub(crate) mod buffers;
 pub(crate) mod filtered;
 pub(crate) mod pairs;
 pub(crate) mod rows;
@@ -34,6 +35,7 @@ use crate::{
 /// | input | made by | operations | result |
 /// |---|---|---|---|
 /// | `&Buffer` | [`Device::upload`] | [`Operation`], [tuples](Operations), [`TopK`] | one, a tuple, k |
+/// | `&Buffers` | [`Buffers::new`](crate::Buffers::new) | [`Operation`] | one |
 /// | [`Counted`] | [`Buffer::counted`] | [`Operation`], [tuples](Operations) | one, a tuple |
 /// | [`Filtered`] | [`Buffer::filter`] | [`Sum`], `Sum.reproducible()` | one [`Within`] |
 /// | `(&Buffer, &Buffer)` | | [`PairOperation`] | one |
@@ -48,7 +50,7 @@ use crate::{
 /// [`Axis`], [`Along`] and [`Filtered`] are accepted by value and by reference. The trait is sealed.
 #[diagnostic::on_unimplemented(
     message = "`{O}` does not reduce `{Self}`",
-    note = "`&Buffer` and `Counted`: any operation or tuple; `Rows`, `Axis`, `Along`, `&Segments`, \
+    note = "`&Buffer` and `Counted`: any operation or tuple; `&Buffers`: any operation; `Rows`, `Axis`, `Along`, `&Segments`, \
             `Keyed`: any operation but `WrappingSum`; `&Buffer` and `Rows`: `Largest` and `Smallest`; \
             `(&a, &b)`: `Dot` and `SquaredDistance`; `Filtered`: `Sum` and `Sum.reproducible()`"
 )]

@@ -5,6 +5,7 @@ use std::{array, fmt, ops::Deref};
 use super::{
     axis::AxisTask,
     buffer::{CountedTask, MOST_TOGETHER, TogetherTask},
+    buffers::BuffersTask,
     filtered::WithinTask,
     pairs::PairsTask,
     rows::RowsTask,
@@ -106,6 +107,7 @@ tasks! {
     Elements(ElementRange),
     Counted(CountedTask),
     Together(TogetherTask),
+    Buffers(BuffersTask),
     Pairs(PairsTask),
     Within(WithinTask),
     Top(TopTask),

@@ -66,8 +66,8 @@ impl Kernels {
         Ok(self.find_of(family, code, kernel)?.expect("every file has the kernel"))
     }
 
-    /// Returns a kernel of an operation as [`entry_of`](Self::entry_of) does; `None` if it does not exist
-    /// for the architecture of the PTX.
+    /// Returns a kernel of an operation as [`entry_of`](Self::entry_of) does; `None` if it does not
+    /// exist for the architecture of the PTX.
     pub(crate) fn find_of<'k>(
         &'k self,
         family: Family,
@@ -124,7 +124,9 @@ impl Kernels {
         let planned = Code::BuiltIn(op, dtype).largest_blocks();
         let block = match family {
             // Spills due to this limit are on a cold path.
-            Family::Buffer | Family::Counted | Family::Continued if op.has_products() => {
+            Family::Buffer | Family::Counted | Family::Continued | Family::Buffers
+                if op.has_products() =>
+            {
                 return load(&ptx.for_blocks_of(LARGEST_BLOCK));
             }
             Family::Rows if has_large_blocks(family, kernel) => planned.rows,

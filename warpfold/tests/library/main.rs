@@ -8,6 +8,7 @@ mod adversarial;
 mod allocations;
 mod axis;
 mod bounds;
+mod buffers;
 mod by_key;
 mod combine;
 mod counted;

@@ -6,7 +6,9 @@ use warpfold_abi::arguments::ReduceCut;
 use warpfold_device::{
     combined_by,
     op::{self, Number, Operation},
-    reduction::{Located, NOWHERE, Reduction, Unrolled, Vector, VectorReduction, count, located},
+    reduction::{
+        Located, NOWHERE, Reduction, Span, Unrolled, Vector, VectorReduction, count, located, span,
+    },
 };
 
 use super::{
@@ -284,8 +286,8 @@ impl<T: Item, E: Extreme<T::Wide>> Reduction for ArgExtremeOf<T, E> {
 
     #[inline(always)]
     unsafe fn write(partial: Self::Partial, arguments: ReduceCut<T>) {
-        // SAFETY: the conditions are those of `write_apart`, and an element's index is its position.
-        unsafe { Self::write_apart(partial, arguments, |index| index) };
+        // SAFETY: the conditions are those of `write_apart`.
+        unsafe { Self::write_apart(partial, arguments, |index| span(arguments, index)) };
     }
 }
 
@@ -326,7 +328,7 @@ impl<T: Item, E: Extreme<T::Wide>> VectorReduction for ArgExtremeOf<T, E> {
     unsafe fn write_apart(
         partial: Self::Partial,
         arguments: ReduceCut<T>,
-        place_of: impl Fn(u64) -> u64,
+        span_of: impl Fn(u64) -> Span,
     ) {
         let ReduceCut { input, .. } = arguments;
         // SAFETY: the caller guarantees room for two words at a multiple of 8, and that the elements to
@@ -338,8 +340,9 @@ impl<T: Item, E: Extreme<T::Wide>> VectorReduction for ArgExtremeOf<T, E> {
             }
             // Reload the element: a zero may have the other sign in `partial`, and a NaN has lost its
             // payload.
-            let first = input.add(place_of(partial.index) as usize);
-            let lane = first_lane(partial, arguments, first);
+            let Span { distance, len } = span_of(partial.index);
+            let first = input.wrapping_add(distance as usize);
+            let lane = first_lane(partial, first, len);
             let place = located(partial.index + lane, *first.add(lane as usize));
             Place::write(place, 0, arguments);
         }
@@ -347,28 +350,17 @@ impl<T: Item, E: Extreme<T::Wide>> VectorReduction for ArgExtremeOf<T, E> {
 }
 
 /// Returns the distance from `first` to the element that `partial` was computed from: the first equal
-/// element of the vector at `first`, or 0 if `first` is a single element.
+/// one of `lanes` elements.
 ///
 /// # Safety
-/// The elements that `partial` refers to are readable from `first` on.
+/// The elements are readable.
 #[inline(always)]
-unsafe fn first_lane<T: Item>(
-    partial: Located<T::Wide>,
-    arguments: ReduceCut<T>,
-    first: *const T,
-) -> u64 {
-    let ReduceCut { head, groups, .. } = arguments;
-    // `in_group` is also true for a singly accumulated element at a vector boundary. The search then
-    // finds that element in lane 0.
-    let in_group = partial.index >= head
-        && partial.index < head + groups * T::LANES
-        && (partial.index - head).is_multiple_of(T::LANES);
-    let lanes = if in_group { T::LANES } else { 1 };
+unsafe fn first_lane<T: Item>(partial: Located<T::Wide>, first: *const T, lanes: u64) -> u64 {
     let (mut found, mut lane) = (0, lanes);
     // The loop runs backwards, so that the first match remains and no load waits for another.
     while lane > 0 {
         lane -= 1;
-        // SAFETY: the caller guarantees that all lanes are readable from `first` on.
+        // SAFETY: the elements are readable, as the caller guarantees.
         if unsafe { *first.add(lane as usize) }.wide().same(partial.value) {
             found = lane;
         }

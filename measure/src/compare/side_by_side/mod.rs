@@ -326,6 +326,7 @@ impl Entry {
             Family::View => format!("view, {kernel}"),
             Family::Segments => "segments".to_owned(),
             Family::Continued => "continued".to_owned(),
+            Family::Buffers => "buffers".to_owned(),
         };
         let (name, op, dtype) = (symbol.to_owned(), Some(op.parse().ok()?), dtype.parse().ok()?);
         Some(Self { name, variant, op, dtype, kernel: Some(kernel) })
