@@ -6,7 +6,7 @@ use pyo3::{exceptions::PyValueError, prelude::*};
 use warpfold::{
     Buffer, Outcome, Output, Outputs, Plain, Stream,
     dlpack::{DataType, Layout},
-    internal::{Dtype, DynamicOp, Form, Nan, Op, OpKind, Written, data_type, result_bytes},
+    internal::{Dtype, DynamicOp, Form, Nan, Op, OpKind, Written, data_type},
     op,
 };
 
@@ -74,7 +74,7 @@ macro_rules! by_size {
         }
     };
     (@ $word:ty, $op:expr, $dtype:expr, $W:ident, $R:ident, $body:expr) => {
-        match result_bytes($op, $dtype) {
+        match warpfold::internal::result_bytes($op, $dtype) {
             1 => by_size!(@@ $word, [u8; 1], $W, $R, $body),
             2 => by_size!(@@ $word, [u8; 2], $W, $R, $body),
             4 => by_size!(@@ $word, [u8; 4], $W, $R, $body),
@@ -89,13 +89,15 @@ macro_rules! by_size {
     }};
 }
 
+pub(crate) use by_size;
+
 /// Wraps a caller's stream by its handle: 0 and 1 are the default stream, 2 is the per-thread one.
 ///
 /// # Safety
 /// Any other handle must be that of a stream in the device's primary context that outlives the returned
 /// stream. Python callers hold the stream's object during their call, as the documentation of `stream`
 /// requires.
-unsafe fn stream(open: &Open, handle: usize) -> Stream {
+pub(crate) unsafe fn stream(open: &Open, handle: usize) -> Stream {
     let raw: *mut c_void = std::ptr::without_provenance_mut(handle);
     // SAFETY: by this function's contract, the handle is that of a stream that outlives the result.
     unsafe { Stream::from_raw(&open.device, raw, ()) }

@@ -13,6 +13,7 @@ mod elements;
 mod error;
 mod functions;
 mod kernels;
+mod several;
 mod topk;
 mod torch;
 mod within;
@@ -42,6 +43,8 @@ mod _native {
     use super::functions::{functions, outcome};
     #[pymodule_export]
     use super::kernels::{error_bound, reduce, reduce_segments};
+    #[pymodule_export]
+    use super::several::reduce_tensors;
     #[pymodule_export]
     use super::topk::reduce_topk;
     #[pymodule_export]

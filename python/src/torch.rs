@@ -55,7 +55,7 @@ type Reinterpret =
     unsafe extern "C" fn(*mut c_void, i64, *const i64, *const i64, i64, *mut *mut c_void) -> i32;
 
 /// The functions and types of PyTorch that calls use.
-struct Torch {
+pub(crate) struct Torch {
     tensor: Py<PyType>,
     describe: unsafe extern "C" fn(*mut ffi::PyObject, *mut dlpack::Tensor) -> c_int,
     current_stream: unsafe extern "C" fn(c_int, i32, *mut *mut c_void) -> c_int,
@@ -96,7 +96,7 @@ static TORCH: OnceLock<Option<Torch>> = OnceLock::new();
 
 impl Torch {
     /// Returns PyTorch if the type of `values` is exactly its `Tensor` or `Parameter`.
-    fn of(values: &Bound<'_, PyAny>) -> Option<&'static Self> {
+    pub(crate) fn of(values: &Bound<'_, PyAny>) -> Option<&'static Self> {
         let py = values.py();
         let torch = match TORCH.get() {
             Some(torch) => torch,
@@ -185,7 +185,7 @@ impl Torch {
 
     /// Allocates results on a GPU, for work of its current stream: a tensor, or the two halves of one.
     /// Returns their address, too.
-    fn allocate(&self, py: Python<'_>, room: &Room, device: i32) -> PyResult<(u64, Results)> {
+    pub(crate) fn allocate(&self, py: Python<'_>, room: &Room, device: i32) -> PyResult<(u64, Results)> {
         let refused =
             || PyMemoryError::new_err("PyTorch does not allocate the result; free some memory");
         let (shape, strides) = (&room.shape, &room.strides);
@@ -236,28 +236,27 @@ impl Torch {
         }
     }
 
-    /// Returns whether a tensor's memory has its values, and PyTorch need not see what reads it. The
-    /// other tensors are views that are negated lazily, zeros without memory, and those that are
-    /// differentiated, transformed or traced.
-    fn has_plain_memory(&self, values: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let py = values.py();
-        let is = |function: &Py<PyAny>| function.bind(py).call0()?.is_truthy();
-        let is_recorded =
-            values.getattr(self.requires_grad.bind(py))?.is_truthy()? && is(&self.is_grad_enabled)?;
+    /// Returns whether modes or transforms of PyTorch must see all operators.
+    pub(crate) fn is_observing(&self, py: Python<'_>) -> PyResult<bool> {
         let level: i64 = self.forward_ad.bind(py).getattr(self.current_level.bind(py))?.extract()?;
-        let not = |method: &Py<PyAny>| -> PyResult<bool> {
-            Ok(!method.bind(py).call1((values,))?.is_truthy()?)
+        let is = |function: &Py<PyAny>| function.bind(py).call0()?.is_truthy();
+        Ok(level >= 0 || is(&self.count_modes)? || is(&self.has_transforms)?)
+    }
+
+    /// Returns whether a tensor's memory has its values, and PyTorch does not differentiate it. The
+    /// others are views that are negated lazily, and zeros without memory.
+    pub(crate) fn has_plain_memory(&self, values: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let py = values.py();
+        let is_recorded = || -> PyResult<bool> {
+            Ok(values.getattr(self.requires_grad.bind(py))?.is_truthy()?
+                && self.is_grad_enabled.bind(py).call0()?.is_truthy()?)
         };
-        Ok(!is_recorded
-            && level < 0
-            && !is(&self.count_modes)?
-            && !is(&self.has_transforms)?
-            && not(&self.is_neg)?
-            && not(&self.is_zero)?)
+        let is = |method: &Py<PyAny>| method.bind(py).call1((values,))?.is_truthy();
+        Ok(!is_recorded()? && !is(&self.is_neg)? && !is(&self.is_zero)?)
     }
 
     /// Returns DLPack's description of a tensor; `None` if DLPack has no such tensors.
-    fn describe(&self, values: &Bound<'_, PyAny>) -> Option<dlpack::Tensor> {
+    pub(crate) fn describe(&self, values: &Bound<'_, PyAny>) -> Option<dlpack::Tensor> {
         let mut tensor = MaybeUninit::uninit();
         // SAFETY: `values` is one of PyTorch's tensors, and on success the function fills the struct.
         unsafe {
@@ -270,7 +269,7 @@ impl Torch {
     }
 
     /// Returns the handle of the current stream of a GPU.
-    fn current_stream(&self, py: Python<'_>, device: i32) -> PyResult<usize> {
+    pub(crate) fn current_stream(&self, py: Python<'_>, device: i32) -> PyResult<usize> {
         let mut handle = ptr::null_mut();
         // SAFETY: the function is PyTorch's, and sets `handle` on success.
         match unsafe { (self.current_stream)(dlpack::CUDA, device, &raw mut handle) } {
@@ -303,9 +302,19 @@ impl Drop for Handle<'_> {
 }
 
 /// The results of a call.
-enum Results {
+pub(crate) enum Results {
     One(Py<PyAny>),
     Two([Py<PyAny>; 2]),
+}
+
+impl Results {
+    /// Returns the result, or a tuple of both.
+    pub(crate) fn into_object(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(match self {
+            Self::One(result) => result,
+            Self::Two(pair) => PyTuple::new(py, pair)?.into_any().unbind(),
+        })
+    }
 }
 
 /// Returns one of the C interface's numbers of types.
@@ -354,11 +363,27 @@ impl Hash for Key {
 
 /// The layout of the results: C-contiguous, with the C interface's number of their type. The first
 /// dimension of a pair has both results.
-struct Room {
+pub(crate) struct Room {
     shape: Vec<i64>,
     strides: Vec<i64>,
     is_pair: bool,
     dtype: i32,
+}
+
+impl Room {
+    /// Returns the layout of the results of a function, in this shape; `None` if PyTorch lacks the type.
+    pub(crate) fn new(
+        torch: &Torch,
+        function: &Function,
+        dtype: DataType,
+        shape: Vec<i64>,
+    ) -> Option<Self> {
+        let is_pair = function.is_pair();
+        let shape: Vec<i64> = is_pair.then_some(2).into_iter().chain(shape).collect();
+        let strides = (0..shape.len()).map(|axis| shape[axis + 1..].iter().product()).collect();
+        let dtype = number(&torch.interface, &format!("dtype_{}", elements::name(dtype)))?;
+        Some(Self { shape, strides, is_pair, dtype })
+    }
 }
 
 /// A call's launch and its result.
@@ -444,13 +469,9 @@ impl Key {
         let reduced: Vec<usize> = (0..dimensions).filter(is_reduced).collect();
         let kept = (0..dimensions).filter(|axis| self.keepdims || !is_reduced(axis));
         let kept = kept.map(|axis| if is_reduced(&axis) { 1 } else { shape[axis] });
-        let is_pair = function.get().is_pair();
-        let kept: Vec<i64> = is_pair.then_some(2).into_iter().chain(kept).collect();
-        let strides = (0..kept.len()).map(|axis| kept[axis + 1..].iter().product()).collect();
-        let Some(dtype) = number(&torch.interface, &format!("dtype_{}", elements::name(result))) else {
+        let Some(room) = Room::new(torch, function.get(), result, kept.collect()) else {
             return Ok(None);
         };
-        let room = Room { shape: kept, strides, is_pair, dtype };
         let open = device::open(py, &format!("cuda:{}", self.device))?.0;
         let launch = Prepared::new(open, kernel, &layout, &reduced);
         Ok(launch.map(|launch| Entry { launch, room }))
@@ -462,6 +483,13 @@ fn bit(axis: &Bound<'_, PyAny>, dimensions: usize) -> Option<u8> {
     let axis: isize = axis.extract().ok()?;
     let axis = if axis < 0 { axis.checked_add_unsigned(dimensions)? } else { axis };
     usize::try_from(axis).ok().filter(|&axis| axis < dimensions).map(|axis| 1 << axis)
+}
+
+/// Returns a number of Python; `None` for objects of other types, and for an integer that no float can
+/// hold.
+pub(crate) fn number_of(ddof: &Bound<'_, PyAny>) -> Option<f64> {
+    let is_number = ddof.is_exact_instance_of::<PyInt>() || ddof.is_exact_instance_of::<PyFloat>();
+    is_number.then(|| ddof.extract().ok())?
 }
 
 /// Reduces a tensor on PyTorch's current stream if the call needs no Python code. Returns `None` for
@@ -477,7 +505,7 @@ pub(crate) fn reduce_tensor(
 ) -> PyResult<Option<Py<PyAny>>> {
     let py = values.py();
     let Some(torch) = Torch::of(values) else { return Ok(None) };
-    if !torch.has_plain_memory(values)? {
+    if torch.is_observing(py)? || !torch.has_plain_memory(values)? {
         return Ok(None);
     }
     let Some(tensor) = torch.describe(values) else { return Ok(None) };
@@ -485,17 +513,7 @@ pub(crate) fn reduce_tensor(
     if tensor.device.device_type != dlpack::CUDA {
         return Ok(None);
     }
-    let ddof = match ddof {
-        None => 0.0,
-        Some(ddof) if ddof.is_exact_instance_of::<PyInt>() || ddof.is_exact_instance_of::<PyFloat>() => {
-            match ddof.extract() {
-                Ok(ddof) => ddof,
-                // An integer that no float can hold.
-                Err(_) => return Ok(None),
-            }
-        }
-        Some(_) => return Ok(None),
-    };
+    let Some(ddof) = ddof.map_or(Some(0.0), number_of) else { return Ok(None) };
     let Some(key) = Key::of(function, &tensor, axis, keepdims.is_true(), ddof) else { return Ok(None) };
     let calls = || CALLS.lock().unwrap_or_else(PoisonError::into_inner);
     let known = calls().get_or_insert_default().get(&key).cloned();
@@ -531,8 +549,5 @@ pub(crate) fn reduce_tensor(
     if !is_enqueued {
         return Ok(None);
     }
-    Ok(Some(match results {
-        Results::One(result) => result,
-        Results::Two(pair) => PyTuple::new(py, pair)?.into_any().unbind(),
-    }))
+    results.into_object(py).map(Some)
 }

@@ -14,14 +14,15 @@ import inspect
 import math
 import sys
 
-from . import _native, _options, _reduce
+from . import _homes, _native, _options, _reduce
 from ._homes import asarray
 from ._native import Array, Device, Error, __version__, devices
 
 _PARAMETERS = """
 values
     The array, of {types}. No element may be masked. An expanded array of PyTorch or CuPy is copied first; the strides of
-    other arrays in device memory must be above zero.
+    other arrays in device memory must be above zero. A list of PyTorch's tensors or CuPy's arrays is reduced to one
+    result of all their elements, in order: in one launch if they are contiguous tensors on a GPU, else from a copy.
 axis
     `None` for all elements, an axis, or a tuple of different axes. With `()`, every element is reduced by itself.
 keepdims
@@ -201,6 +202,18 @@ def _reduction(row, defaults):
             result = _native.reduce_tensor(row, values, axis, keepdims, ddof)
             if result is not None:
                 return result
+        if _homes.are_several(values):
+            if axis is not None or keepdims is not False:
+                raise TypeError(
+                    f"axis or keepdims of {function.name} of a list of arrays, whose elements are reduced together; leave "
+                    "them out, or reduce each array by itself"
+                )
+            result = None if is_compiled or options else _native.reduce_tensors(row, values, ddof)
+            if result is not None:
+                return result
+            if function.ddof:
+                options["ddof"] = ddof
+            return reduction(_homes.joined(values), **options)
         is_tensor = torch is not None and isinstance(values, torch.Tensor)
         operator = _operator_of(torch) if is_tensor else None
         is_observed = operator is not None and (is_compiled or operator.is_observed(values))

@@ -548,6 +548,38 @@ def of(values):
     return Memory if is_on_device(values) else Host
 
 
+def are_several(values):
+    """Returns whether values are a list or tuple of PyTorch's tensors or CuPy's arrays."""
+    if not isinstance(values, (list, tuple)) or len(values) == 0:
+        return False
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    first = values[0]
+    return (torch is not None and isinstance(first, torch.Tensor)) or (
+        cupy is not None and isinstance(first, cupy.ndarray)
+    )
+
+
+def joined(values):
+    """Returns an array of one dimension with the elements of several tensors or arrays, one after the other."""
+    torch = sys.modules.get("torch")
+    is_torch = torch is not None and isinstance(values[0], torch.Tensor)
+    library = torch if is_torch else sys.modules["cupy"]
+    kind = torch.Tensor if is_torch else library.ndarray
+    first = values[0]
+    for at, one in enumerate(values):
+        if not isinstance(one, kind):
+            raise TypeError(f"a list of {type(first).__name__} and {type(one).__name__}; give arrays of one library")
+        if one.dtype != first.dtype:
+            raise TypeError(
+                f"a list of elements of {first.dtype} and {one.dtype}; all arrays must have one type; convert number {at}"
+            )
+        if one.device != first.device:
+            raise ValueError(
+                f"a list of arrays on {first.device} and {one.device}; all must be on one device; move number {at}"
+            )
+    return (torch.cat if is_torch else library.concatenate)([one.reshape(-1) for one in values])
+
+
 def loaded(values, device):
     """Returns an array of no other library as an `Array` if it is on a device, else as a NumPy array."""
     if is_on_device(values):

@@ -1,0 +1,159 @@
+//! Reductions of several tensors of PyTorch together, in one launch.
+
+use std::{
+    any::Any,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use pyo3::prelude::*;
+use warpfold::{
+    Buffer, Buffers, Output, Plain, Stream,
+    dlpack::{self, DataType},
+    internal::{DynamicOp, Op},
+};
+
+use crate::{
+    device::{self, Open},
+    elements,
+    error::raise,
+    functions::Function,
+    kernels::{by_size, element_type, stream},
+    torch::{Room, Torch, number_of},
+};
+
+/// The memory of tensors: their type, their GPU, and the address and the number of elements of each that
+/// is not empty.
+#[derive(Clone, PartialEq, Eq)]
+struct Pieces {
+    dtype: DataType,
+    device: i32,
+    places: Vec<(u64, usize)>,
+}
+
+/// Tables of the pieces that were reduced last, the newest at the end: the gradients of a model often
+/// have the same addresses in each step.
+static TABLES: Mutex<Vec<(Pieces, Arc<dyn Any + Send + Sync>)>> = Mutex::new(Vec::new());
+
+const MOST_TABLES: usize = 16;
+
+impl Pieces {
+    /// Returns the memory of tensors; `None` if the Python files serve the call.
+    fn of(torch: &Torch, tensors: &[Bound<'_, PyAny>]) -> PyResult<Option<Self>> {
+        let mut pieces: Option<Self> = None;
+        for values in tensors {
+            if Torch::of(values).is_none() || !torch.has_plain_memory(values)? {
+                return Ok(None);
+            }
+            let Some(tensor) = torch.describe(values) else { return Ok(None) };
+            let Some(len) = compact_len(&tensor) else { return Ok(None) };
+            let (dtype, device) = (tensor.dtype, tensor.device.device_id);
+            let pieces = pieces.get_or_insert_with(|| Self {
+                dtype,
+                device,
+                places: Vec::with_capacity(tensors.len()),
+            });
+            let is_served = tensor.device.device_type == dlpack::CUDA
+                && (dtype, device) == (pieces.dtype, pieces.device)
+                && elements::require(dtype).is_ok();
+            let address = (tensor.data.addr() as u64).wrapping_add(tensor.byte_offset);
+            if !is_served || !address.is_multiple_of(elements::size(dtype) as u64) {
+                return Ok(None);
+            }
+            if len > 0 {
+                pieces.places.push((address, len));
+            }
+        }
+        Ok(pieces.filter(|pieces| !pieces.places.is_empty()))
+    }
+
+    /// Returns the library's description of the pieces.
+    fn buffers<T: Plain>(&self, open: &Open) -> warpfold::Result<Arc<Buffers<T>>> {
+        let tables = || TABLES.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = tables().iter().find(|(pieces, _)| pieces == self).map(|(_, table)| table.clone());
+        if let Some(buffers) = known.and_then(|table| table.downcast::<Buffers<T>>().ok()) {
+            return Ok(buffers);
+        }
+        let buffer = |&(address, len)| {
+            // SAFETY: the elements are read by launches alone, whose callers keep the tensors.
+            unsafe { Buffer::<T>::from_raw_parts(&open.device, address, len, ()) }
+        };
+        let buffers: Vec<_> = self.places.iter().map(buffer).collect::<Result<_, _>>()?;
+        let buffers = Arc::new(Buffers::new(&open.device, &buffers)?);
+        let mut tables = tables();
+        let oldest = (tables.len() == MOST_TABLES).then(|| tables.remove(0));
+        tables.push((self.clone(), buffers.clone()));
+        drop(tables);
+        // Frees device memory, without the lock.
+        drop(oldest);
+        Ok(buffers)
+    }
+
+    fn reduce<T: Plain, R: Plain>(
+        &self,
+        open: &Open,
+        op: Op,
+        stream: &Stream,
+        output: u64,
+    ) -> warpfold::Result<()> {
+        let buffers = self.buffers::<T>(open)?;
+        let op = DynamicOp::<R>::new(op, element_type(self.dtype));
+        // SAFETY: the results are new memory of PyTorch for work of this stream, and nothing else uses
+        // it before the launch.
+        let mut output = unsafe { Output::<R>::from_raw_parts(&open.device, output, ()) }?;
+        open.reducer.on(stream).reduce_into(op, &*buffers, &mut output)
+    }
+}
+
+/// Returns the number of elements of a C-contiguous tensor; `None` for other tensors.
+fn compact_len(tensor: &dlpack::Tensor) -> Option<usize> {
+    let dimensions = usize::try_from(tensor.ndim).ok()?;
+    let mut len = 1_usize;
+    for axis in (0..dimensions).rev() {
+        if tensor.strides.is_null() {
+            return None;
+        }
+        // SAFETY: a tensor has a length and, as the API requires, a stride for each dimension, in memory
+        // of the tensor, which the caller keeps.
+        let (size, stride) = unsafe { (*tensor.shape.add(axis), *tensor.strides.add(axis)) };
+        if size > 1 && usize::try_from(stride) != Ok(len) {
+            return None;
+        }
+        len = len.checked_mul(usize::try_from(size).ok()?)?;
+    }
+    Some(len)
+}
+
+/// Reduces all elements of several tensors on PyTorch's current stream if the call needs no Python code.
+/// Returns `None` for other calls, including wrong ones.
+#[pyfunction]
+#[pyo3(signature = (function, tensors, ddof=None))]
+pub(crate) fn reduce_tensors(
+    function: &Bound<'_, Function>,
+    tensors: Vec<Bound<'_, PyAny>>,
+    ddof: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Option<Py<PyAny>>> {
+    let py = function.py();
+    let Some(torch) = tensors.first().and_then(Torch::of) else { return Ok(None) };
+    if torch.is_observing(py)? {
+        return Ok(None);
+    }
+    let Some(pieces) = Pieces::of(torch, &tensors)? else { return Ok(None) };
+    let Some(ddof) = ddof.map_or(Some(0.0), number_of) else { return Ok(None) };
+    let Pieces { dtype, device, .. } = pieces;
+    let function = function.get();
+    let Some(result) = function.direct(dtype) else { return Ok(None) };
+    let Ok(op) = function.kernel(ddof).op(dtype, false) else { return Ok(None) };
+    let Some(room) = Room::new(torch, function, result, Vec::new()) else { return Ok(None) };
+    let open = device::open(py, &format!("cuda:{device}"))?.0;
+    // SAFETY: PyTorch's current stream of the device lives as long as the process.
+    let stream = unsafe { stream(&open, torch.current_stream(py, device)?) };
+    if stream.is_recording().map_err(raise)? {
+        return Ok(None);
+    }
+    let (output, results) = torch.allocate(py, &room, device)?;
+    let reduced = py.detach(|| {
+        by_size!(op, element_type(dtype), |T, R| pieces.reduce::<T, R>(&open, op, &stream, output))
+    });
+    reduced.map_err(raise)?;
+    results.into_object(py).map(Some)
+}
