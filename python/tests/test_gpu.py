@@ -381,6 +381,8 @@ def test_tensors_without_memory_are_reduced():
     assert torch.func.functionalize(lambda given: warpfold.sum(given[1:]))(torch.ones(5, device="cuda")).item() == 4
 
 
+# PyTorch imports its compiler here, and warns of its own calls.
+@pytest.mark.filterwarnings("ignore")
 def test_graphs_of_compiled_code_contain_the_reductions():
     def loss(values):
         return warpfold.logsumexp(values, 1).sum() + warpfold.l2_norm(values)
