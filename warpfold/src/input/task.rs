@@ -60,6 +60,12 @@ pub(crate) trait Task: fmt::Debug {
 
     fn prepare(&self, kernels: &Kernels) -> Result<()>;
 
+    /// Returns a limit on the bytes of slots that the launches use; without one, they may use all slots
+    /// of a workspace.
+    fn most_slot_bytes(&self, _kernels: &Kernels) -> Result<u64> {
+        Ok(u64::MAX)
+    }
+
     /// Enqueues the launches. The task must not be empty, except for a
     /// [`ContinuedTask`](super::buffer::ContinuedTask) without elements. `context.found` must be set if
     /// the task has a count.

@@ -80,8 +80,8 @@ impl<'a> OnStream<'a> {
     /// graph; kernels are loaded meanwhile if necessary.
     ///
     /// `workspace` must be given if the stream is being captured, and only then: the address of
-    /// [`Reducer::workspace_bytes`] bytes of device memory, a multiple of 256. The graph clears them
-    /// before the reduction.
+    /// [`Reducer::workspace_bytes`] bytes of device memory, a multiple of 256. The graph clears what the
+    /// reduction uses of it before the reduction.
     ///
     /// # Errors
     /// Those of [`reduce_into`](Self::reduce_into).
@@ -121,7 +121,7 @@ impl<'a> OnStream<'a> {
             let launched = unsafe { core.launch_on(self.stream, &*plan.task, slots, address) };
             return launched.inspect_err(|_| {
                 // SAFETY: as above. If the clear fails, too, later work of the stream does.
-                let _ = unsafe { self.clear_slots(slots) };
+                let _ = unsafe { self.clear_slots(slots, u64::MAX) };
             });
         };
         device.relax_capture(|| {
@@ -137,20 +137,27 @@ impl<'a> OnStream<'a> {
             }
             return Ok(());
         }
-        // SAFETY: the workspace has this size. The caller keeps it, and orders its other uses.
-        unsafe { self.clear_slots(workspace) }?;
+        let bytes = plan.task.most_slot_bytes(core.kernels())?;
+        // SAFETY: the workspace is larger. The caller keeps it, and orders its other uses.
+        unsafe { self.clear_slots(workspace, bytes) }?;
         // SAFETY: the slots are zero when the launch begins. The stream is of this device, and the
         // caller keeps elements, output and kernels.
         unsafe { core.launch_on(self.stream, &*plan.task, workspace, address) }
     }
 
+    /// Clears the first `bytes` bytes of a workspace's slots, or all of them if there are fewer.
+    ///
     /// # Safety
     /// The slots must live until the clear has finished, and only work of the stream may use them, or of
     /// the graph into which it is captured.
-    unsafe fn clear_slots(self, slots: u64) -> Result<()> {
+    unsafe fn clear_slots(self, slots: u64, bytes: u64) -> Result<()> {
         let device = self.reducer.device();
+        let bytes = bytes.min(slot_bytes(device));
+        if bytes == 0 {
+            return Ok(());
+        }
         // SAFETY: the slots of a workspace have this size, and live as long as the caller promises.
-        let slots = unsafe { Memory::foreign(device, slots, slot_bytes(device), Box::new(())) };
+        let slots = unsafe { Memory::foreign(device, slots, bytes, Box::new(())) };
         // SAFETY: the conditions are those of this function.
         unsafe { slots.clear_on(self.stream) }
     }

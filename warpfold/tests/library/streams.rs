@@ -16,7 +16,7 @@ use warpfold_driver::{Context, Stream as RawStream};
 
 use crate::common::{Sample, device, driver, extreme, no_findings, reducer, says, small};
 use warpfold::{
-    Buffer, Located, Outputs, Reducer,
+    Buffer, Buffers, Located, Outputs, Reducer,
     internal::{PtxSource, Tuning, reducer as reducer_with},
     op,
 };
@@ -402,17 +402,30 @@ fn captured_reductions_follow_the_elements() {
     let memory = device.upload(&vec![0_i32; n]).unwrap();
     let (mut sum, mut largest) = (device.output().unwrap(), device.outputs(rows).unwrap());
     let mut short = device.outputs(2).unwrap();
+    // All launches below share results among several blocks.
+    let (columns, mut least) = (8, device.outputs(8).unwrap());
+    let (mut every_other, mut halves) = (device.outputs(1).unwrap(), device.output().unwrap());
+    let mut product = device.output().unwrap();
     stream.wait_for_elements(&memory).unwrap();
     // SAFETY: everything lives to the end of the test, the elements are written between launches alone,
     // and each launch is waited for.
     unsafe {
         let elements = Buffer::<i32>::from_raw_parts(device, memory.as_device_ptr(), n, ()).unwrap();
+        let pair = [elements.slice(..n / 2).unwrap(), elements.slice(n / 2..).unwrap()];
+        let both = Buffers::new(device, &pair).unwrap();
         driver.ctx_push_current(context).unwrap();
         driver.stream_begin_capture(raw, mode).unwrap();
         let (on, workspace) = (reducer.on(&stream), workspace.as_device_ptr());
         on.launch_into(op::Sum, &elements, &mut sum, Some(workspace)).unwrap();
         on.launch_into(op::ArgMax, elements.rows(n / rows).unwrap(), &mut largest, Some(workspace))
             .unwrap();
+        let axis = elements.axis(&[n / columns, columns], 0).unwrap();
+        on.launch_into(op::Min, axis, &mut least, Some(workspace)).unwrap();
+        let view = elements.view_strided(0, &[n / 2], &[2]).unwrap();
+        on.launch_into(op::Sum, view.along(&[0]).unwrap(), &mut every_other, Some(workspace)).unwrap();
+        on.launch_into(op::Max, &both, &mut halves, Some(workspace)).unwrap();
+        let [a, b] = &pair;
+        on.launch_into(op::Dot, (a, b), &mut product, Some(workspace)).unwrap();
         let refused = on.launch_into(op::Max, elements.rows(n).unwrap(), &mut short, Some(workspace));
         says(&refused.unwrap_err(), &["room for 2 results", "make outputs for 1"]);
         let graph = driver.stream_end_capture(raw).unwrap();
@@ -428,6 +441,14 @@ fn captured_reductions_follow_the_elements() {
             let expected: Vec<_> =
                 values.chunks(n / rows).map(|row| extreme(row, true).unwrap()).collect();
             assert_eq!(largest.read().unwrap(), expected);
+            let of_column = |column| values.iter().skip(column).step_by(columns).min().copied().unwrap();
+            assert_eq!(least.read().unwrap(), (0..columns).map(of_column).collect::<Vec<_>>());
+            let every: i64 = values.iter().step_by(2).map(|&value| i64::from(value)).sum();
+            assert_eq!(every_other.read().unwrap(), [every]);
+            assert_eq!(Some(halves.read().unwrap()), values.iter().max().copied());
+            let (a, b) = values.split_at(n / 2);
+            let dot: i64 = a.iter().zip(b).map(|(&a, &b)| i64::from(a) * i64::from(b)).sum();
+            assert_eq!(product.read().unwrap(), dot);
         }
         driver.graph_exec_destroy(executable).unwrap();
         driver.graph_destroy(graph).unwrap();

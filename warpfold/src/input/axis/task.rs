@@ -32,6 +32,11 @@ impl Task for AxisTask {
         self.planned(kernels).map(drop)
     }
 
+    fn most_slot_bytes(&self, kernels: &Kernels) -> Result<u64> {
+        let (_, launch) = self.planned(kernels)?;
+        Ok(if launch.share > 1 { u64::MAX } else { 0 })
+    }
+
     unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
         let (entry, launch) = self.planned(kernels)?;
         let shape = context.shape([launch.blocks, launch.block], entry.overlaps);

@@ -9,6 +9,7 @@ use crate::{
     Result,
     input::Task,
     kernel_file::Family,
+    names::RowsKernel,
     reducer::{Code, Entry, Kernels, LaunchContext, launch_with},
 };
 
@@ -30,6 +31,12 @@ impl Task for RowsTask {
 
     fn prepare(&self, kernels: &Kernels) -> Result<()> {
         self.planned(kernels).map(drop)
+    }
+
+    fn most_slot_bytes(&self, kernels: &Kernels) -> Result<u64> {
+        let (_, RowsLaunch { kernel, share, blocks, .. }) = self.planned(kernels)?;
+        let is_shared = kernel == RowsKernel::Grid && share > 1;
+        Ok(if is_shared { u64::from(blocks) * self.code.slot_bytes() } else { 0 })
     }
 
     unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
