@@ -3,8 +3,8 @@
 use memchr::{memchr, memchr3, memmem};
 
 /// Returns PTX with one entry only: the text without all other entries, so that the driver compiles no
-/// other one. Returns `None` if the text does not define the entry, if it is in an unknown form, or if
-/// it has debug sections, which refer to all entries.
+/// other one. Returns `None` if the text does not define the entry, if it is in an unknown form, if it
+/// has block comments, or if it has debug sections, which refer to all entries.
 ///
 /// ```
 /// use warpfold_ptx::with_entry_only;
@@ -16,19 +16,24 @@ use memchr::{memchr, memchr3, memmem};
 /// ```
 pub fn with_entry_only(ptx: &str, entry: &str) -> Option<String> {
     let text = ptx.as_bytes();
-    if memmem::find(text, b".section").is_some() {
+    if [&b".section"[..], b"/*"].iter().any(|words| memmem::find(text, words).is_some()) {
         return None;
     }
     let (mut only, mut kept, mut is_there) = (String::new(), 0, false);
-    let (mut at, mut passed) = (0, 0);
+    let (mut at, mut passed, mut start) = (0, 0, 0);
     while let Some(found) = memmem::find(&text[at..], ENTRY) {
         let directive = at + found;
         at = directive + ENTRY.len();
-        let start = ptx[passed..directive].rfind('\n').map_or(passed, |line| passed + line + 1);
+        // The start of the line, or the end of the previous entry in it.
+        start = ptx[passed..directive].rfind('\n').map_or(start, |line| passed + line + 1);
         passed = at;
-        if !matches!(ptx[start..directive].trim_ascii(), "" | ".visible" | ".weak") {
+        match ptx[start..directive].trim_ascii() {
+            ".visible" | ".weak" => {}
+            // A directive in the line before belongs to the entry, too.
+            "" if !ends_with_directive(&text[..start]) => {}
+            "" => return None,
             // In a comment, or in an unknown form, whose entry is kept.
-            continue;
+            _ => continue,
         }
         let end = end_of_body(text, at)?;
         let name = ptx[at..end].trim_ascii_start();
@@ -39,13 +44,18 @@ pub fn with_entry_only(ptx: &str, entry: &str) -> Option<String> {
             only.push_str(&ptx[kept..start]);
             kept = ptx[end..].strip_prefix('\n').map_or(end, |_| end + 1);
         }
-        (at, passed) = (end, end);
+        (at, passed, start) = (end, end, end);
     }
     only.push_str(&ptx[kept..]);
     is_there.then_some(only)
 }
 
 const ENTRY: &[u8] = b".entry";
+
+fn ends_with_directive(text: &[u8]) -> bool {
+    let text = text.trim_ascii_end();
+    text.ends_with(b".visible") || text.ends_with(b".weak")
+}
 
 /// Returns the end of the first braces from a place on, and of all braces inside of them.
 fn end_of_body(text: &[u8], from: usize) -> Option<usize> {
@@ -61,7 +71,6 @@ fn end_of_body(text: &[u8], from: usize) -> Option<usize> {
                 }
             }
             (b'/', Some(b'/')) => at += memchr(b'\n', &text[at..])?,
-            (b'/', Some(b'*')) => at += memmem::find(&text[at..], b"*/")? + 1,
             _ => {}
         }
         at += 1;
@@ -80,7 +89,7 @@ mod tests {
 )
 .maxntid 128
 {
-{ .reg .pred %p; /* } */ }
+{ .reg .pred %p; } // }
 ret;
 }
 .weak .entry first_too(){ret;}
@@ -108,9 +117,13 @@ ret;
 
     #[test]
     fn unknown_forms_have_no_text_of_one_entry() {
-        for text in ["", ".entry a() {", ".entry a() }", ".entry a() { /* }", ".entry a() { // }"] {
+        let two = ".visible\n.entry a() {}\n.visible\n.entry b() {}";
+        let comment = "/*\n.entry of old\n*/\n.entry a() {}";
+        for text in ["", ".entry a() {", ".entry a() }", ".entry a() { // }", two, comment] {
             assert_eq!(with_entry_only(text, "a"), None, "{text}");
         }
+        let twice = "// .entry .entry x() {}\n.entry a() {}";
+        assert_eq!(with_entry_only(twice, "a").as_deref(), Some(twice));
         assert_eq!(with_entry_only(TEXT, "fir"), None);
         assert_eq!(with_entry_only(TEXT, "helper"), None);
         assert_eq!(with_entry_only(&format!("{TEXT}\n.section .debug_info {{ }}"), "last"), None);
