@@ -10,7 +10,7 @@ pub const MOST_OUTPUT_BYTES: u64 = 64;
 pub const MOST_OUTPUT_ALIGN: u64 = 8;
 
 /// Version of the interface between these kernels and the host, raised with every change.
-pub const FORMAT: u64 = 5;
+pub const FORMAT: u64 = 6;
 
 /// Facts about a user-defined reduction, as its kernels were compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -129,8 +129,9 @@ unsafe fn write<F: VectorReduction>(
     let output = output.wrapping_byte_add((column * F::output_bytes(form)) as usize);
     let (head, groups, singles, tile, slots) = (0, 0, len, 0, null_mut());
     let of = ReduceCut { input, head, groups, singles, tile, slots, output, results, form, ddof };
+    let span_of = |row| Span { first: input.wrapping_add((row * pitch) as usize), len: 1 };
     // SAFETY: `input` is the column's first element, and the output has room, as the caller guarantees.
-    unsafe { F::write_apart(value, of, |row| Span { distance: row * pitch, len: 1 }) };
+    unsafe { F::write_apart(value, of, span_of) };
 }
 
 /// Values of at most this many words per thread are published in interleaved [`Cells`]. The addresses of

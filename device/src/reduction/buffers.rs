@@ -14,8 +14,8 @@ use crate::grid::launch_dependents;
 /// element of the first buffer.
 ///
 /// The elements of all buffers, one buffer after the other, are divided into tiles of the same size, so
-/// that neither a few long buffers nor many short ones leave a part of the device idle. As in
-/// [`grid`](super::grid()), all blocks together read one contiguous piece in each round.
+/// that neither a few long buffers nor many short ones leave a part of the device idle. A block reads a
+/// tile in rounds of the loads that its threads have in flight.
 ///
 /// # Safety
 /// The arguments are as their fields document. The slots are as for [`grid`](super::grid()). Blocks are
@@ -26,8 +26,9 @@ pub unsafe fn buffers<F: VectorReduction>(arguments: ReduceBuffers<F::Element>, 
     let ReduceBuffers { count, tile, slots, output, form, ddof, .. } = arguments;
     let grid = Team::grid();
     let alone = Team { block: 0, blocks: 1, ..grid };
-    let groups = u64::from(ACCUMULATORS as u32 * grid.threads);
-    // SAFETY: parts are inside their buffers. All threads of a block iterate equally often, and call
+    let round = u64::from(ACCUMULATORS as u32 * grid.threads);
+    // SAFETY: parts are inside their buffers; each has at most 30 single elements, fewer than a block
+    // has threads. No launch writes the table. All threads of a block iterate equally often, and call
     // `finish_by` once. The result's element is readable, and the output has room.
     unsafe {
         let all = end_of(arguments, count - 1);
@@ -38,7 +39,7 @@ pub unsafe fn buffers<F: VectorReduction>(arguments: ReduceBuffers<F::Element>, 
             at = buffer_of(arguments, start, at);
             while start < end {
                 let cut = part(arguments, at, start, end);
-                kept = F::combine(kept, value::<F>(ReduceCut { tile: groups, ..cut }, alone, start));
+                kept = F::combine(kept, value::<F>(ReduceCut { tile: round, ..cut }, alone, start));
                 start += count_of(cut);
                 at += 1;
             }
@@ -77,18 +78,17 @@ unsafe fn part<T: Copy>(arguments: ReduceBuffers<T>, buffer: u64, start: u64, en
 /// # Safety
 /// There is an element with this index.
 #[inline(always)]
-unsafe fn span_of<T: Copy>(arguments: ReduceBuffers<T>, index: u64) -> Span {
-    let ReduceBuffers { input, tile, .. } = arguments;
-    let begin = index / Ord::max(tile, 1) * tile;
+unsafe fn span_of<T: Copy>(arguments: ReduceBuffers<T>, index: u64) -> Span<T> {
+    // Not 0, but the compiler does not know that.
+    let tile = Ord::max(arguments.tile, 1);
+    let begin = index / tile * tile;
     // SAFETY: the element is in a buffer, and so is the first of its tile's elements in that buffer.
     let (cut, start) = unsafe {
         let buffer = buffer_of(arguments, index, 0);
         let start = Ord::max(start_of(arguments, buffer), begin);
         (part(arguments, buffer, start, begin + tile), start)
     };
-    let Span { distance, len } = span(cut, index - start);
-    let bytes = (cut.input.addr() as i64).wrapping_sub(input.addr() as i64);
-    Span { distance: (bytes / size_of::<T>() as i64).cast_unsigned().wrapping_add(distance), len }
+    span(cut, index - start)
 }
 
 /// Returns the index of a buffer's first element.

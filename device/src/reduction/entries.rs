@@ -59,7 +59,7 @@ macro_rules! reducer {
             type T = <F as $crate::reduction::Reduction>::Element;
 
             $crate::reducer_kernels! { $name: F, *warp_values(), ring() }
-            $crate::reducer_counted_kernels! { $name: F, *warp_values() }
+            $crate::reducer_grid_variants! { $name: F, *warp_values() }
             $crate::reducer_rows_kernels! { $name: F, *warp_values() }
             $crate::reducer_axis_kernels! { $name: F, *column_values() }
             $crate::reducer_view_kernels! { $name: F, *column_values() }
@@ -87,10 +87,10 @@ macro_rules! reducer_kernels {
     };
 }
 
-/// Declares the kernels for counted and continued buffers, and for several ones.
+/// Declares the variants of `grid`: `counted`, `continued` and `buffers`.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! reducer_counted_kernels {
+macro_rules! reducer_grid_variants {
     ($name:ident: $F:ty, $warp_values:expr) => {
         $crate::reducer_kernel! { reducer_counted $name grid = counted<$F>(ReduceCounted, $warp_values) }
         $crate::reducer_kernel! {

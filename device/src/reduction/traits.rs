@@ -256,31 +256,31 @@ pub trait VectorReduction: Reduction {
     unsafe fn write_apart(
         partial: Self::Partial,
         arguments: ReduceCut<Self::Element>,
-        _span_of: impl Fn(u64) -> Span,
+        _span_of: impl Fn(u64) -> Span<Self::Element>,
     ) {
         // SAFETY: the output has room. Reductions that reload the input override this method.
         unsafe { Self::write(partial, arguments) };
     }
 }
 
-/// Elements of an input that were accumulated at once: one element, or a vector.
-#[derive(Clone, Copy)]
-pub struct Span {
-    /// Distance of the first element from the start of the input, in elements, modulo 2^64.
-    pub distance: u64,
+/// Elements that were accumulated at once: one element, or a vector.
+pub struct Span<T> {
+    /// The first element.
+    pub first: *const T,
     /// Number of elements.
     pub len: u64,
 }
 
 /// Returns the element, or the vector, of a buffer with this index.
 #[inline(always)]
-pub fn span<T>(of: ReduceCut<T>, index: u64) -> Span {
-    let ReduceCut { head, groups, .. } = of;
+pub fn span<T>(of: ReduceCut<T>, index: u64) -> Span<T> {
+    let ReduceCut { input, head, groups, .. } = of;
     // Also true for a single element if it begins such a vector.
     let in_group = index >= head
         && index < head + groups * lanes::<T>()
         && (index - head).is_multiple_of(lanes::<T>());
-    Span { distance: index, len: if in_group { lanes::<T>() } else { 1 } }
+    let len = if in_group { lanes::<T>() } else { 1 };
+    Span { first: input.wrapping_add(index as usize), len }
 }
 
 /// Short name of [`VectorReduction::Continued`], for macros.

@@ -101,7 +101,10 @@ unsafe fn view<F: VectorReduction, U: Loaded<F>>(
             form,
             ddof,
         };
-        let span_of = |index| Span { distance: reduced.distance(index / U::LEN), len: U::LEN };
+        let span_of = |index| {
+            let distance = reduced.distance(index / U::LEN);
+            Span { first: first.wrapping_add(distance as usize), len: U::LEN }
+        };
         F::write_apart(met.first(), of, span_of);
     }
 }

@@ -45,8 +45,8 @@ use warpfold_abi::{
 #[cfg(warpfold_sm_90)]
 use warpfold_device::reduction::BulkRing;
 use warpfold_device::{
-    Shared, Value, block, reducer_axis_kernels, reducer_counted_kernels, reducer_kernel,
-    reducer_kernels, reducer_rows_kernels, reducer_segments_kernel, reducer_view_kernels,
+    Shared, Value, block, reducer_axis_kernels, reducer_grid_variants, reducer_kernel, reducer_kernels,
+    reducer_rows_kernels, reducer_segments_kernel, reducer_view_kernels,
     reduction::{
         FilteredReduction, PairReduction, RunsMemory, SegmentsMemory, VectorReduction, in_place,
     },
@@ -260,7 +260,7 @@ macro_rules! reducers {
         #[cfg(feature = "library")]
         const _: () = {
             type T = $ty;
-            reducer_counted_kernels! { ${concat($op, _, $dtype)}: $Op<T>, warp_values::<$Op<T>>() }
+            reducer_grid_variants! { ${concat($op, _, $dtype)}: $Op<T>, warp_values::<$Op<T>>() }
             reducer_view_kernels! { ${concat($op, _, $dtype)}: $Op<T>, column_values::<$Op<T>>() }
             reducer_segments_kernel! {
                 ${concat($op, _, $dtype)}: $Op<T>, segments_memory::<$Op<T>>()

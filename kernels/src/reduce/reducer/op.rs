@@ -328,9 +328,8 @@ impl<T: Item, E: Extreme<T::Wide>> VectorReduction for ArgExtremeOf<T, E> {
     unsafe fn write_apart(
         partial: Self::Partial,
         arguments: ReduceCut<T>,
-        span_of: impl Fn(u64) -> Span,
+        span_of: impl Fn(u64) -> Span<T>,
     ) {
-        let ReduceCut { input, .. } = arguments;
         // SAFETY: the caller guarantees room for two words at a multiple of 8, and that the elements to
         // which `partial` refers are readable; elements are numbers, which have no padding.
         unsafe {
@@ -340,8 +339,7 @@ impl<T: Item, E: Extreme<T::Wide>> VectorReduction for ArgExtremeOf<T, E> {
             }
             // Reload the element: a zero may have the other sign in `partial`, and a NaN has lost its
             // payload.
-            let Span { distance, len } = span_of(partial.index);
-            let first = input.wrapping_add(distance as usize);
+            let Span { first, len } = span_of(partial.index);
             let lane = first_lane(partial, first, len);
             let place = located(partial.index + lane, *first.add(lane as usize));
             Place::write(place, 0, arguments);
