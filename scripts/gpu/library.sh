@@ -31,8 +31,8 @@ source "$(dirname "$0")/common.sh"
 [ "${WARPFOLD_CODEGEN:-}" = nvvm ] && by=.rust-cuda || by=
 mkdir -p "$out/library"
 # Filters of tests: all operations and types, any start and length, the order of uses on streams, recordings.
-names=${TESTS:-reductions::every_operation reductions::inputs_may counted:: operations:: numbers:: wide:: within:: running:: streamed:: group:: truths:: forms:: rows::every rows::special_values axis:: segments:: by_key:: pairs:: top_k:: views:: log_sum_exp:: everywhere:: together:: streams:: recordings::}
-race_names=${RACE_TESTS:-counted::a_ within::every_type running::places operations::bitwise_operations_on_rows rows::every_one axis::results segments:: by_key::no pairs::every top_k::every views::every streams::reductions_of recordings::a_recording_runs reductions::the_same_input}
+names=${TESTS:-reductions::every_operation reductions::inputs_may buffers:: counted:: operations:: numbers:: wide:: within:: running:: streamed:: group:: truths:: forms:: rows::every rows::special_values axis:: segments:: by_key:: pairs:: top_k:: views:: log_sum_exp:: everywhere:: together:: streams:: recordings::}
+race_names=${RACE_TESTS:-buffers::means counted::a_ within::every_type running::places operations::bitwise_operations_on_rows rows::every_one axis::results segments:: by_key::no pairs::every top_k::every views::every streams::reductions_of recordings::a_recording_runs reductions::the_same_input}
 
 note() { echo "{\"set\": \"$1\", \"what\": \"$2\", \"result\": \"$3\"}" >>"$out/library-checks.jsonl"; }
 

@@ -60,10 +60,11 @@ pub(crate) trait Task: fmt::Debug {
 
     fn prepare(&self, kernels: &Kernels) -> Result<()>;
 
-    /// Returns a limit on the bytes of slots that the launches use; without one, they may use all slots
-    /// of a workspace.
-    fn most_slot_bytes(&self, _kernels: &Kernels) -> Result<u64> {
-        Ok(u64::MAX)
+    /// Returns the number of bytes, from the start of the slots, that the launches may access; `None`
+    /// for all. A captured launch clears only these: if it accessed more, it could wait forever, or
+    /// return a wrong result.
+    fn used_slot_bytes(&self, _kernels: &Kernels) -> Result<Option<u64>> {
+        Ok(None)
     }
 
     /// Enqueues the launches. The task must not be empty, except for a

@@ -66,8 +66,8 @@ impl Kernels {
         Ok(self.find_of(family, code, kernel)?.expect("every file has the kernel"))
     }
 
-    /// Returns a kernel of an operation as [`entry_of`](Self::entry_of) does; `None` if it does not
-    /// exist for the architecture of the PTX.
+    /// Returns a kernel of an operation as [`entry_of`](Self::entry_of) does; `None` if the family has
+    /// no such kernel, or not for the architecture of the PTX.
     pub(crate) fn find_of<'k>(
         &'k self,
         family: Family,
@@ -82,8 +82,11 @@ impl Kernels {
 
     fn find(&self, file: KernelFile, kernel: usize) -> Result<Option<&Entry>> {
         let cell = &self.files[file.index()];
-        if let Some(entry) = cell.get().and_then(|kernels| kernels.entries.get(kernel)?.get()) {
-            return Ok(Some(entry));
+        if let Some(kernels) = cell.get() {
+            let Some(slot) = kernels.entries.get(kernel) else { return Ok(None) };
+            if let Some(entry) = slot.get() {
+                return Ok(Some(entry));
+            }
         }
         self.device.require_process()?;
         let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,9 +127,7 @@ impl Kernels {
         let planned = Code::BuiltIn(op, dtype).largest_blocks();
         let block = match family {
             // Spills due to this limit are on a cold path.
-            Family::Buffer | Family::Counted | Family::Continued | Family::Buffers
-                if op.has_products() =>
-            {
+            Family::Buffer | Family::Counted | Family::Continued if op.has_products() => {
                 return load(&ptx.for_blocks_of(LARGEST_BLOCK));
             }
             Family::Rows if has_large_blocks(family, kernel) => planned.rows,
@@ -281,8 +282,9 @@ impl LaunchContext {
 
     /// Returns the shape of a launch of `blocks` blocks of `block` threads each. In a recording, a
     /// kernel that `overlaps` may start before the previous launch has ended. The kernel waits for that
-    /// launch before it accesses slots or output; until then it reads only elements and the starts of
-    /// segments, which nothing writes. Outside a recording an overlap gains nothing.
+    /// launch before it accesses slots or output; until then it reads only elements, the starts of
+    /// segments and the table of several buffers, which nothing writes. Outside a recording an overlap
+    /// gains nothing.
     pub(crate) fn shape(&self, [blocks, block]: [u32; 2], overlaps: bool) -> LaunchShape {
         let overlapping = overlaps && self.recording;
         LaunchShape { overlapping, ..LaunchShape::new([blocks, 1, 1], [block, 1, 1]) }

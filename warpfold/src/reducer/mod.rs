@@ -106,7 +106,8 @@ impl Reducer {
     }
 
     /// Loads the kernels that [`reduce`](Self::reduce) launches for this operation and input, so that
-    /// the first call does not have to. A view that `reduce` copies first is refused.
+    /// the first call does not have to. Another length, alignment or shape may need another kernel:
+    /// prepare an input of each kind. A view that `reduce` copies first is refused.
     ///
     /// # Errors
     /// - [`Error::OtherDevice`](crate::Error::OtherDevice),

@@ -121,7 +121,7 @@ impl<'a> OnStream<'a> {
             let launched = unsafe { core.launch_on(self.stream, &*plan.task, slots, address) };
             return launched.inspect_err(|_| {
                 // SAFETY: as above. If the clear fails, too, later work of the stream does.
-                let _ = unsafe { self.clear_slots(slots, u64::MAX) };
+                let _ = unsafe { self.clear_slots(slots, None) };
             });
         };
         device.relax_capture(|| {
@@ -137,22 +137,24 @@ impl<'a> OnStream<'a> {
             }
             return Ok(());
         }
-        let bytes = plan.task.most_slot_bytes(core.kernels())?;
-        // SAFETY: the workspace is larger. The caller keeps it, and orders its other uses.
-        unsafe { self.clear_slots(workspace, bytes) }?;
-        // SAFETY: the slots are zero when the launch begins. The stream is of this device, and the
-        // caller keeps elements, output and kernels.
+        let used = plan.task.used_slot_bytes(core.kernels())?;
+        // SAFETY: at most the workspace's slots are cleared. The caller keeps it, and orders its other
+        // uses.
+        unsafe { self.clear_slots(workspace, used) }?;
+        // SAFETY: the slots that the task uses are zero when the launch begins. The stream is of this
+        // device, and the caller keeps elements, output and kernels.
         unsafe { core.launch_on(self.stream, &*plan.task, workspace, address) }
     }
 
-    /// Clears the first `bytes` bytes of a workspace's slots, or all of them if there are fewer.
+    /// Clears the first `used` bytes of a workspace's slots, or all of them.
     ///
     /// # Safety
     /// The slots must live until the clear has finished, and only work of the stream may use them, or of
     /// the graph into which it is captured.
-    unsafe fn clear_slots(self, slots: u64, bytes: u64) -> Result<()> {
+    unsafe fn clear_slots(self, slots: u64, used: Option<u64>) -> Result<()> {
         let device = self.reducer.device();
-        let bytes = bytes.min(slot_bytes(device));
+        let all = slot_bytes(device);
+        let bytes = used.map_or(all, |used| used.min(all));
         if bytes == 0 {
             return Ok(());
         }

@@ -1,10 +1,6 @@
 //! Reductions of several buffers together.
 
-use warpfold::{
-    Buffer, Buffers, Error, Reducer,
-    internal::{Blocks, Choice, KernelKind, PtxSource, Tuning, reducer as reducer_with},
-    op,
-};
+use warpfold::{Buffer, Buffers, Error, Reducer, op};
 
 use crate::common::{Sample, device, extreme, no_findings, reducer, says, small};
 
@@ -50,17 +46,10 @@ fn several_buffers_have_the_results_of_one() {
     all_operations::<u8>(reducer(), &many);
 }
 
+/// More elements than all blocks take in one tile, and short buffers at the ends of tiles.
 #[test]
-fn any_grid_takes_several_buffers() {
-    let grid = KernelKind::Grid;
-    for (block, blocks) in [(128, 1), (1024, 1), (128, 7), (512, 3)] {
-        let choice = Choice { kernel: grid, block, blocks: Blocks::Total(blocks) };
-        let tuning = Tuning::fixed(choice).unwrap();
-        let reducer = reducer_with(device(), PtxSource::from_environment(), tuning, 2);
-        all_operations::<f32>(&reducer, &LENGTHS);
-        all_operations::<i8>(&reducer, &LENGTHS);
-        all_operations::<f64>(&reducer, &[2, 5, 9]);
-    }
+fn blocks_take_several_tiles() {
+    all_operations::<u8>(reducer(), &[3_000_001, 5, 2_500_000, 1, 70_000, 17, 800_000]);
 }
 
 /// The result with an index has the bits of its element, wherever the element is.

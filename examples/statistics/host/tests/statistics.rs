@@ -8,7 +8,7 @@ use statistics_host::{
     Record64, RunningStatistics, load,
 };
 use warpfold::{
-    Buffer, Count, Device, Error, Reducer,
+    Buffer, Buffers, Count, Device, Error, Reducer,
     custom::{Custom, Module, Reduction},
     internal::{Blocks, Choice, KernelKind, PtxSource, Tuning, reducer as reducer_with},
     op,
@@ -89,6 +89,22 @@ fn buffers_of_every_length_and_offset() {
                 let result = reducer.reduce(&operation, &part).unwrap();
                 assert_close::<R>(&result, &elements[range.clone()], &format!("{range:?}"));
             }
+        }
+    }
+    for_every_operation!(check);
+}
+
+/// Buffers at any distance, which need not be a multiple of the element's size, and none.
+#[test]
+fn several_buffers() {
+    fn check<R: Known>() {
+        let (operation, elements) = (operation::<R>(), R::sample(3_000));
+        let parts = [0..1, 1..700, 700..700, 700..2_999, 2_999..3_000];
+        let parts = parts.map(|range| device().upload(&elements[range]).unwrap());
+        for count in [0, 1, parts.len()] {
+            let buffers = Buffers::new(device(), &parts[..count]).unwrap();
+            let result = reducer().reduce(&operation, &buffers).unwrap();
+            assert_close::<R>(&result, &elements[..buffers.len() as usize], &format!("{count} buffers"));
         }
     }
     for_every_operation!(check);

@@ -32,9 +32,9 @@ impl Task for AxisTask {
         self.planned(kernels).map(drop)
     }
 
-    fn most_slot_bytes(&self, kernels: &Kernels) -> Result<u64> {
+    fn used_slot_bytes(&self, kernels: &Kernels) -> Result<Option<u64>> {
         let (_, launch) = self.planned(kernels)?;
-        Ok(if launch.share > 1 { u64::MAX } else { 0 })
+        Ok(if launch.share > 1 { None } else { Some(0) })
     }
 
     unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {

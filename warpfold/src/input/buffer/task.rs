@@ -48,10 +48,10 @@ impl Task for ElementRange {
         planned(kernels, Family::Buffer, self, None).map(drop)
     }
 
-    fn most_slot_bytes(&self, kernels: &Kernels) -> Result<u64> {
+    fn used_slot_bytes(&self, kernels: &Kernels) -> Result<Option<u64>> {
         let (_, Launch { blocks, .. }) = planned(kernels, Family::Buffer, self, None)?;
         // The last block has no slot.
-        Ok(u64::from(blocks - 1) * self.code.slot_bytes())
+        Ok(Some(u64::from(blocks - 1) * self.code.slot_bytes()))
     }
 
     unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {

@@ -14,9 +14,9 @@ use crate::{
 
 /// The elements of several buffers, which are reduced together in one launch.
 ///
-/// [`Reducer::reduce`](crate::Reducer::reduce) returns the result that a buffer of all elements, one
-/// buffer after the other, would have. The index in a [`Located`](crate::Located) result counts from the
-/// first element of the first buffer.
+/// [`Reducer::reduce`](crate::Reducer::reduce) returns the result of all elements, one buffer after the
+/// other. The order in which floats are added also depends on the lengths and alignments of the buffers.
+/// The index in a [`Located`](crate::Located) result counts from the first element of the first buffer.
 ///
 /// ```
 /// use warpfold::{Buffers, Device, Reducer, Selection, op};
@@ -37,7 +37,8 @@ pub struct Buffers<T> {
     /// The first buffer with elements, which keeps the memory of all of them; an empty buffer if there
     /// are no elements.
     first: Buffer<T>,
-    /// The address of the two words of each buffer that [`ReduceBuffers`] documents.
+    /// The address of the two words of each buffer that [`ReduceBuffers`] documents; 0 if there are
+    /// fewer than two buffers.
     ///
     /// [`ReduceBuffers`]: warpfold_abi::arguments::ReduceBuffers
     table: u64,
@@ -74,12 +75,14 @@ impl<T: Plain> Buffers<T> {
             words.extend([buffer.as_device_ptr().wrapping_sub(first), len]);
             kept.push(buffer.clone());
         }
+        let count = kept.len() as u64;
+        if count < 2 {
+            let first = kept.pop().map_or_else(|| device.upload(&[]), Ok)?;
+            return Ok(Self { first, table: 0, count, len });
+        }
         let table = device.upload(&words)?;
-        let (count, address) = (kept.len() as u64, table.as_device_ptr());
-        let Some(first) = kept.first() else {
-            return Ok(Self { first: device.upload(&[])?, table: address, count, len });
-        };
-        let (at, elements) = (first.as_device_ptr(), first.len());
+        let address = table.as_device_ptr();
+        let (at, elements) = (kept[0].as_device_ptr(), kept[0].len());
         // SAFETY: these are the elements of the first buffer, which the owner keeps with all others and
         // their table. Writes of them have finished.
         let first = unsafe { Buffer::from_raw_parts(device, at, elements, Arc::new((kept, table))) }?;

@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use warpfold_abi::{arguments::ReduceBuffers, reducer::GROUPS_IN_FLIGHT};
+use warpfold_abi::{arguments::ReduceBuffers, custom::in_groups, reducer::GROUPS_IN_FLIGHT};
 
 use super::BuffersTask;
 use crate::{
@@ -15,16 +15,16 @@ use crate::{
     tuning::{Blocks, Choice},
 };
 
-/// Small blocks: a multiprocessor has others to run while the threads of one find the next buffer.
+/// Small blocks: a multiprocessor has others to run while the threads of one search the table.
 const CHOICE: Choice =
     Choice { kernel: KernelKind::Grid, block: 256, blocks: Blocks::PerMultiprocessor(8) };
-/// Maximum number of 16-byte groups per tile, for which a thread looks once for the buffer.
+/// Maximum number of 16-byte groups per tile. A thread searches the table once per tile.
 const TILE_GROUPS: u64 = 4096;
 
 /// Returns the number of elements per tile for `n` elements of `size` bytes in `count` buffers, and for
 /// at most `most` blocks of `block` threads.
 fn tile(n: u64, count: u64, most: u64, block: u64, size: u64) -> u64 {
-    let lanes = GROUP_BYTES.div_ceil(size);
+    let lanes = if in_groups(size) { GROUP_BYTES / size } else { 1 };
     let least = block * u64::from(GROUPS_IN_FLIGHT) * lanes;
     let even = n.div_ceil(most).clamp(least, TILE_GROUPS * lanes);
     // A block reduces the buffers of a tile one after the other, so that many short ones need small
@@ -41,7 +41,7 @@ impl BuffersTask {
 
 impl Task for BuffersTask {
     fn is_empty(&self) -> bool {
-        // Fewer than two buffers are reduced as one.
+        // `plan` makes this task for two or more buffers, each with elements.
         false
     }
 

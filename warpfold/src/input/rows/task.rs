@@ -33,10 +33,10 @@ impl Task for RowsTask {
         self.planned(kernels).map(drop)
     }
 
-    fn most_slot_bytes(&self, kernels: &Kernels) -> Result<u64> {
+    fn used_slot_bytes(&self, kernels: &Kernels) -> Result<Option<u64>> {
         let (_, RowsLaunch { kernel, share, blocks, .. }) = self.planned(kernels)?;
         let is_shared = kernel == RowsKernel::Grid && share > 1;
-        Ok(if is_shared { u64::from(blocks) * self.code.slot_bytes() } else { 0 })
+        Ok(Some(if is_shared { u64::from(blocks) * self.code.slot_bytes() } else { 0 }))
     }
 
     unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
