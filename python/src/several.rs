@@ -2,6 +2,7 @@
 
 use std::{
     any::Any,
+    slice,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -21,25 +22,25 @@ use crate::{
     torch::{Room, Torch, number_of},
 };
 
-/// The memory of tensors: their type, their GPU, and the address and the number of elements of each that
-/// is not empty.
+/// Element type and GPU of a list of tensors, and the address and length of each non-empty one.
 #[derive(Clone, PartialEq, Eq)]
-struct Pieces {
+struct TensorRanges {
     dtype: DataType,
     device: i32,
-    places: Vec<(u64, usize)>,
+    ranges: Vec<(u64, usize)>,
 }
 
-/// Tables of the pieces that were reduced last, the newest at the end: the gradients of a model often
-/// have the same addresses in each step.
-static TABLES: Mutex<Vec<(Pieces, Arc<dyn Any + Send + Sync>)>> = Mutex::new(Vec::new());
+/// Descriptions of recently reduced lists on the device, in the order of their last use: the gradients
+/// of a model often have the same addresses in each step.
+static TABLES: Mutex<Vec<(TensorRanges, Arc<dyn Any + Send + Sync>)>> = Mutex::new(Vec::new());
 
-const MOST_TABLES: usize = 16;
+const MOST_TABLES: usize = 64;
 
-impl Pieces {
-    /// Returns the memory of tensors; `None` if the Python files serve the call.
+impl TensorRanges {
+    /// Returns the ranges of C-contiguous plain tensors of one type on one GPU; `None` for other lists,
+    /// which Python code reduces.
     fn of(torch: &Torch, tensors: &[Bound<'_, PyAny>]) -> PyResult<Option<Self>> {
-        let mut pieces: Option<Self> = None;
+        let mut ranges: Option<Self> = None;
         for values in tensors {
             if Torch::of(values).is_none() || !torch.has_plain_memory(values)? {
                 return Ok(None);
@@ -47,37 +48,46 @@ impl Pieces {
             let Some(tensor) = torch.describe(values) else { return Ok(None) };
             let Some(len) = compact_len(&tensor) else { return Ok(None) };
             let (dtype, device) = (tensor.dtype, tensor.device.device_id);
-            let pieces = pieces.get_or_insert_with(|| Self {
+            let ranges = ranges.get_or_insert_with(|| Self {
                 dtype,
                 device,
-                places: Vec::with_capacity(tensors.len()),
+                ranges: Vec::with_capacity(tensors.len()),
             });
             let is_served = tensor.device.device_type == dlpack::CUDA
-                && (dtype, device) == (pieces.dtype, pieces.device)
+                && (dtype, device) == (ranges.dtype, ranges.device)
                 && elements::require(dtype).is_ok();
             let address = (tensor.data.addr() as u64).wrapping_add(tensor.byte_offset);
             if !is_served || !address.is_multiple_of(elements::size(dtype) as u64) {
                 return Ok(None);
             }
             if len > 0 {
-                pieces.places.push((address, len));
+                ranges.ranges.push((address, len));
             }
         }
-        Ok(pieces.filter(|pieces| !pieces.places.is_empty()))
+        Ok(ranges.filter(|ranges| !ranges.ranges.is_empty()))
     }
 
-    /// Returns the library's description of the pieces.
+    /// Returns the description of the tensors on the device, which a new list uploads.
     fn buffers<T: Plain>(&self, open: &Open) -> warpfold::Result<Arc<Buffers<T>>> {
         let tables = || TABLES.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = tables().iter().find(|(pieces, _)| pieces == self).map(|(_, table)| table.clone());
+        let find = |tables: &mut Vec<(Self, Arc<dyn Any + Send + Sync>)>| {
+            let at = tables.iter().position(|(ranges, _)| ranges == self)?;
+            let found = tables.remove(at);
+            let table = found.1.clone();
+            tables.push(found);
+            Some(table)
+        };
+        let known = find(&mut tables());
         if let Some(buffers) = known.and_then(|table| table.downcast::<Buffers<T>>().ok()) {
             return Ok(buffers);
         }
         let buffer = |&(address, len)| {
-            // SAFETY: the elements are read by launches alone, whose callers keep the tensors.
+            // SAFETY: a cached buffer may outlive its tensor. It is read only by launches of calls that
+            // hold tensors at these addresses. PyTorch reuses memory that is freed afterwards for later
+            // work of the stream only; the caller keeps tensors of other streams.
             unsafe { Buffer::<T>::from_raw_parts(&open.device, address, len, ()) }
         };
-        let buffers: Vec<_> = self.places.iter().map(buffer).collect::<Result<_, _>>()?;
+        let buffers: Vec<_> = self.ranges.iter().map(buffer).collect::<Result<_, _>>()?;
         let buffers = Arc::new(Buffers::new(&open.device, &buffers)?);
         let mut tables = tables();
         let oldest = (tables.len() == MOST_TABLES).then(|| tables.remove(0));
@@ -107,20 +117,31 @@ impl Pieces {
 /// Returns the number of elements of a C-contiguous tensor; `None` for other tensors.
 fn compact_len(tensor: &dlpack::Tensor) -> Option<usize> {
     let dimensions = usize::try_from(tensor.ndim).ok()?;
-    let mut len = 1_usize;
-    for axis in (0..dimensions).rev() {
-        if tensor.strides.is_null() {
-            return None;
-        }
-        // SAFETY: a tensor has a length and, as the API requires, a stride for each dimension, in memory
-        // of the tensor, which the caller keeps.
-        let (size, stride) = unsafe { (*tensor.shape.add(axis), *tensor.strides.add(axis)) };
-        if size > 1 && usize::try_from(stride) != Ok(len) {
-            return None;
-        }
-        len = len.checked_mul(usize::try_from(size).ok()?)?;
+    if dimensions == 0 {
+        return Some(1);
     }
-    Some(len)
+    if tensor.strides.is_null() {
+        return None;
+    }
+    // SAFETY: a tensor has a length and, as the API requires, a stride for each dimension, in memory of
+    // the tensor, which the caller keeps.
+    let (shape, strides) = unsafe {
+        (
+            slice::from_raw_parts(tensor.shape, dimensions),
+            slice::from_raw_parts(tensor.strides, dimensions),
+        )
+    };
+    if shape.contains(&0) {
+        return Some(0);
+    }
+    let mut len = 1_i64;
+    for (&size, &stride) in shape.iter().zip(strides).rev() {
+        if size > 1 && stride != len {
+            return None;
+        }
+        len = len.checked_mul(size)?;
+    }
+    usize::try_from(len).ok()
 }
 
 /// Reduces all elements of several tensors on PyTorch's current stream if the call needs no Python code.
@@ -137,9 +158,9 @@ pub(crate) fn reduce_tensors(
     if torch.is_observing(py)? {
         return Ok(None);
     }
-    let Some(pieces) = Pieces::of(torch, &tensors)? else { return Ok(None) };
+    let Some(ranges) = TensorRanges::of(torch, &tensors)? else { return Ok(None) };
     let Some(ddof) = ddof.map_or(Some(0.0), number_of) else { return Ok(None) };
-    let Pieces { dtype, device, .. } = pieces;
+    let TensorRanges { dtype, device, .. } = ranges;
     let function = function.get();
     let Some(result) = function.direct(dtype) else { return Ok(None) };
     let Ok(op) = function.kernel(ddof).op(dtype, false) else { return Ok(None) };
@@ -152,7 +173,7 @@ pub(crate) fn reduce_tensors(
     }
     let (output, results) = torch.allocate(py, &room, device)?;
     let reduced = py.detach(|| {
-        by_size!(op, element_type(dtype), |T, R| pieces.reduce::<T, R>(&open, op, &stream, output))
+        by_size!(op, element_type(dtype), |T, R| ranges.reduce::<T, R>(&open, op, &stream, output))
     });
     reduced.map_err(raise)?;
     results.into_object(py).map(Some)

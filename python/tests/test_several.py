@@ -62,6 +62,7 @@ def test_parameters_and_kinds_of_tensors(device):
     views = [torch.arange(12.0, device=device).reshape(3, 4).T, torch.imag(torch.tensor([1 + 2j], device=device).conj())]
     assert warpfold.sum(views) == 66 - 2
     assert warpfold.sum([torch.ones(4, device=device).expand(3, 4)]) == 12
+    assert warpfold.argmax([one := torch.tensor([[1.0, 5.0], [2.0, 3.0]], device=device), one + 9]) == 5
     assert warpfold.max([torch.nn.Parameter(one) for one in values]) == every.max()
 
 
@@ -88,8 +89,10 @@ def test_compiled_code_takes_several_tensors():
 def test_wrong_lists_are_errors_of_one_line(device):
     one = torch.ones(3, device=device)
     for values, kind, words in [
-        ([one, one.double()], TypeError, "torch.float32 and torch.float64"),
-        ([one, 2.0], TypeError, "Tensor and float"),
+        ([one, one.double()], TypeError, "element 1 of the list is torch.float64, element 0 is torch.float32"),
+        ([one, 2.0], TypeError, "element 1 of the list is of type float"),
+        ([None, one], TypeError, "element 0 of the list is None"),
+        ([one, one.to_sparse()], TypeError, "element 1 of the list is torch.sparse_coo"),
         ([one[:0]], None, ""),
     ]:
         if kind is None:
@@ -101,13 +104,14 @@ def test_wrong_lists_are_errors_of_one_line(device):
             warpfold.sum(values)
         assert "\n" not in str(raised.value)
     for options in [{"axis": 0}, {"keepdims": True}, {"dim": 0}]:
-        with pytest.raises(TypeError, match="reduced together"):
+        with pytest.raises(TypeError, match="reduced to one result"):
             warpfold.sum([one, one], **options)
 
 
 @pytest.mark.skipif("cuda" not in DEVICES, reason="there is no GPU")
 def test_gpus_repeat_lists_and_capture_them():
     values = tensors("cuda", torch.float32)
+    assert warpfold._native.reduce_tensors(ROWS["l2_norm"], values, 0) is not None
     first = warpfold.l2_norm(values)
     # The description of the tensors is reused; their elements are read again.
     values[4].fill_(100)

@@ -21,8 +21,9 @@ from ._native import Array, Device, Error, __version__, devices
 _PARAMETERS = """
 values
     The array, of {types}. No element may be masked. An expanded array of PyTorch or CuPy is copied first; the strides of
-    other arrays in device memory must be above zero. A list of PyTorch's tensors or CuPy's arrays is reduced to one
-    result of all their elements, in order: in one launch if they are contiguous tensors on a GPU, else from a copy.
+    other arrays in device memory must be above zero. A list or tuple of PyTorch's tensors or CuPy's arrays, of one type
+    on one device, is reduced to one result of all their elements; an index counts from the first element of the first
+    one. Contiguous tensors on a GPU are read in place, others are joined in a copy first.
 axis
     `None` for all elements, an axis, or a tuple of different axes. With `()`, every element is reduced by itself.
 keepdims
@@ -204,9 +205,10 @@ def _reduction(row, defaults):
                 return result
         if _homes.are_several(values):
             if axis is not None or keepdims is not False:
+                name, value = ("axis", axis) if axis is not None else ("keepdims", keepdims)
                 raise TypeError(
-                    f"axis or keepdims of {function.name} of a list of arrays, whose elements are reduced together; leave "
-                    "them out, or reduce each array by itself"
+                    f"{name} {value!r} of {function.name} for a list of arrays; their elements are reduced to one result; "
+                    f"leave {name} out, or reduce each array alone"
                 )
             result = None if is_compiled or options else _native.reduce_tensors(row, values, ddof)
             if result is not None:

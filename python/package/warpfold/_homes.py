@@ -548,36 +548,56 @@ def of(values):
     return Memory if is_on_device(values) else Host
 
 
-def are_several(values):
-    """Returns whether values are a list or tuple of PyTorch's tensors or CuPy's arrays."""
-    if not isinstance(values, (list, tuple)) or len(values) == 0:
-        return False
+def _kind_of_several(values):
+    """Returns PyTorch's or CuPy's class of arrays if a list or tuple has one of them, else `None`."""
+    if not isinstance(values, (list, tuple)):
+        return None
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
-    first = values[0]
-    return (torch is not None and isinstance(first, torch.Tensor)) or (
-        cupy is not None and isinstance(first, cupy.ndarray)
-    )
+    for one in values:
+        if torch is not None and isinstance(one, torch.Tensor):
+            return torch.Tensor
+        if cupy is not None and isinstance(one, cupy.ndarray):
+            return cupy.ndarray
+        if isinstance(one, (bool, int, float)):
+            return None
+    return None
+
+
+def are_several(values):
+    """Returns whether values are a list or tuple with PyTorch's tensors or CuPy's arrays."""
+    return _kind_of_several(values) is not None
 
 
 def joined(values):
-    """Returns an array of one dimension with the elements of several tensors or arrays, one after the other."""
+    """Returns one array with the elements of several tensors or arrays, one after the other."""
+    kind = _kind_of_several(values)
     torch = sys.modules.get("torch")
-    is_torch = torch is not None and isinstance(values[0], torch.Tensor)
-    library = torch if is_torch else sys.modules["cupy"]
-    kind = torch.Tensor if is_torch else library.ndarray
+    is_torch = torch is not None and kind is torch.Tensor
     first = values[0]
     for at, one in enumerate(values):
+        if one is None:
+            raise TypeError(f"element {at} of the list is None, as the gradient of an unused parameter; leave it out")
         if not isinstance(one, kind):
-            raise TypeError(f"a list of {type(first).__name__} and {type(one).__name__}; give arrays of one library")
+            raise TypeError(f"element {at} of the list is of type {type(one).__name__}; all must be {kind.__name__}")
+        if is_torch and type(one) not in (torch.Tensor, torch.nn.Parameter):
+            refuse_masked(one, f"element {at} of the list")
+        if is_torch and (one.layout is not torch.strided or one.is_nested):
+            kind_of_layout = "nested" if one.is_nested else str(one.layout)
+            raise TypeError(f"element {at} of the list is {kind_of_layout}; give dense tensors, for example by `to_dense()`")
         if one.dtype != first.dtype:
             raise TypeError(
-                f"a list of elements of {first.dtype} and {one.dtype}; all arrays must have one type; convert number {at}"
+                f"element {at} of the list is {one.dtype}, element 0 is {first.dtype}; all must have one type; convert one"
             )
         if one.device != first.device:
             raise ValueError(
-                f"a list of arrays on {first.device} and {one.device}; all must be on one device; move number {at}"
+                f"element {at} of the list is on {one.device}, element 0 on {first.device}; move them to one device"
             )
-    return (torch.cat if is_torch else library.concatenate)([one.reshape(-1) for one in values])
+    if len(values) == 1:
+        return first
+    if is_torch:
+        return torch.cat([one.reshape(-1) for one in values])
+    with first.device:
+        return sys.modules["cupy"].concatenate([one.reshape(-1) for one in values])
 
 
 def loaded(values, device):
