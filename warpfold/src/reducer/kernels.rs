@@ -127,7 +127,9 @@ impl Kernels {
         let planned = Code::BuiltIn(op, dtype).largest_blocks();
         let block = match family {
             // Spills due to this limit are on a cold path.
-            Family::Buffer | Family::Counted | Family::Continued if op.has_products() => {
+            Family::Buffer | Family::Counted | Family::Continued | Family::Buffers
+                if op.has_products() =>
+            {
                 return load(&ptx.for_blocks_of(LARGEST_BLOCK));
             }
             Family::Rows if has_large_blocks(family, kernel) => planned.rows,
