@@ -90,6 +90,7 @@ def test_wrong_lists_are_errors_of_one_line(device):
     one = torch.ones(3, device=device)
     for values, kind, words in [
         ([one, one.double()], TypeError, "element 1 of the list is torch.float64, element 0 is torch.float32"),
+        (iter([one]), TypeError, "read only once"),
         ([one, 2.0], TypeError, "element 1 of the list is of type float"),
         ([None, one], TypeError, "element 0 of the list is None"),
         ([one, one.to_sparse()], TypeError, "element 1 of the list is torch.sparse_coo"),

@@ -4,6 +4,7 @@ A home is the class for one of them. It borrows or uploads an array, allocates r
 same library.
 """
 
+import collections.abc
 import contextlib
 import functools
 import math
@@ -158,6 +159,8 @@ def _on_host(values, what):
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(values, torch.Tensor) and values.dtype == torch.bfloat16:
         return numpy.asarray(values.view(torch.uint16).numpy(), order="C"), "bfloat16"
+    if isinstance(values, collections.abc.Iterator):
+        raise TypeError(f"{what} of type {type(values).__name__}, which can be read only once; give a list or an array")
     given, values = values, numpy.asanyarray(values)
     dtype = values.dtype.newbyteorder("=")
     if dtype.name == "bfloat16":
