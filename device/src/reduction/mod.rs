@@ -53,7 +53,7 @@
 //! launch that may still be running in the stream may write the input.
 //!
 //! Results are reproducible: the order of combination depends only on n and the sizes of tile, block and
-//! grid.
+//! grid, and in [`buffers`](buffers()) on the length and alignment of each buffer.
 //!
 //! Shared memory: [`Scratch`], which holds 32 partial results; in `bulk` also three tiles (dynamic) and
 //! three mbarriers. Barriers: 1 per block; in `bulk` 1 more per tile.

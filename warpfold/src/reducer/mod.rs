@@ -71,9 +71,9 @@ const WORKSPACES: usize = 16;
 /// Integers of any size are summed in 64 bits. The sum wraps around on overflow, which takes at least
 /// 2^32 elements of 32 bits. Minima and maxima of floats are NaN if any element is NaN, and sums follow
 /// the rules of their type. The same call gives the same bits on the same device at the same alignment
-/// of the first element: the launch geometry determines the order of additions, not the order in which
-/// blocks finish. [`op`](op#the-same-bits) lists the results that have the same bits on other devices
-/// too.
+/// of the first element, of [`Buffers`](crate::Buffers) of each of them: the launch geometry determines
+/// the order of additions, not the order in which blocks finish. [`op`](op#the-same-bits) lists the
+/// results that have the same bits on other devices too.
 #[derive(Clone)]
 pub struct Reducer(Arc<Core>);
 
