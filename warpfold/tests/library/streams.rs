@@ -398,7 +398,7 @@ fn captured_reductions_follow_the_elements() {
     // In the global mode, the allocations of other tests would fail.
     let mode = warpfold_driver::sys::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
     let (rows, n) = (3, 120_000);
-    let workspace = device.upload(&vec![0xee_u8; reducer.workspace_bytes() as usize]).unwrap();
+    let workspace = device.upload(&vec![0xff_u8; reducer.workspace_bytes() as usize]).unwrap();
     let memory = device.upload(&vec![0_i32; n]).unwrap();
     let (mut sum, mut largest) = (device.output().unwrap(), device.outputs(rows).unwrap());
     let mut short = device.outputs(2).unwrap();
@@ -434,7 +434,7 @@ fn captured_reductions_follow_the_elements() {
             let values = small::<i32>(n, seed);
             let source = values.as_ptr().cast();
             driver.memcpy_htod_async(memory.as_device_ptr(), source, 4 * n, raw).unwrap();
-            driver.memset_d8_async(workspace, 0xee, reducer.workspace_bytes() as usize, raw).unwrap();
+            driver.memset_d8_async(workspace, 0xff, reducer.workspace_bytes() as usize, raw).unwrap();
             driver.graph_launch(executable, raw).unwrap();
             driver.stream_synchronize(raw).unwrap();
             assert_eq!(sum.read().unwrap(), i32::total(&values, false));
