@@ -176,9 +176,11 @@ fn mismatch(
         return Some(format!("rank {rank} has joined twice; give each process its own rank"));
     }
     let other = first.filter(|first| first.device != *device)?;
+    // In the same order whichever of them has connected first.
+    let (high, low) = if *rank > other.rank { (hello, other) } else { (other, hello) };
     Some(format!(
-        "rank {rank} has {device}, rank {} {}; take devices of one kind",
-        other.rank, other.device
+        "rank {} has {}, rank {} {}; take devices of one kind",
+        high.rank, high.device, low.rank, low.device
     ))
 }
 
