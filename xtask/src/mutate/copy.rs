@@ -5,7 +5,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    sync::{Mutex, PoisonError},
 };
 
 use anyhow::{Context, Result, ensure};
@@ -20,25 +19,17 @@ use crate::{
     workspace::Workspace,
 };
 
-/// A setting that compiles `build/suite` without optimization. The tests use it only to find the PTX,
-/// and a change that is compiled alone often compiles it again, as a dependent of the changed package.
-const FAST_BUILDS: &str = "profile.dev.package.warpfold-suite-build.opt-level=0";
-
 pub(super) struct Copy {
     root: PathBuf,
     build: PathBuf,
     packages: Vec<Package>,
-    /// The packages whose tests mutations name. Every call of cargo selects all of them, because another
-    /// selection could enable other features of dependencies, and so recompile them.
+    /// The packages whose tests mutations name. They are all compiled also if fewer mutations are tried,
+    /// because another selection could enable other features of dependencies, and so recompile them.
     tested: BTreeSet<String>,
-    /// The suites to compile. Every call of cargo compiles all of them, since the dependents of a
-    /// dependency determine whether it has debug info.
     suites: BTreeSet<Suite>,
     settings: Vec<String>,
     /// The suite's prebuilt PTX; the copy builds none.
     ptx: PathBuf,
-    /// Held while a change is compiled alone and run, so that no other change replaces its program.
-    alone: Mutex<()>,
 }
 
 impl Copy {
@@ -78,45 +69,17 @@ impl Copy {
         }
         let tested = mutations.iter().map(|mutation| mutation.test.suite.package.clone()).collect();
         let packages = packages::of(&root)?.0;
-        let apart = packages.iter().map(apart);
-        let settings = apart.chain([same_link(workspace), FAST_BUILDS.to_owned()]).collect();
+        let settings = packages.iter().map(apart).chain([same_link(workspace)]).collect();
         let (build, ptx) = (workspace.target.clone(), workspace.target.join("ptx"));
-        Ok(Self { root, build, packages, tested, suites, settings, ptx, alone: Mutex::default() })
+        Ok(Self { root, build, packages, tested, suites, settings, ptx })
     }
 
+    /// Compiles the suites.
     pub(super) fn compiled(&self) -> Result<BTreeMap<Suite, Program>> {
-        let said = self.cargo(&[])?;
-        let program = |suite: &Suite| Ok((suite.clone(), Program::of(suite, &self.packages, &said)?));
-        self.suites.iter().map(program).collect()
-    }
-
-    pub(super) fn tested_alone(&self, mutation: &Mutation) -> Result<Output> {
-        let _alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
-        self.tested(&self.compiled_with(mutation)?, &mutation.test, None)
-    }
-
-    fn compiled_with(&self, mutation: &Mutation) -> Result<Program> {
-        let Mutation { name, file, with, test, .. } = mutation;
-        let path = self.root.join(file);
-        let text = fs::read_to_string(&path)
-            .with_context(|| format!("{name}: {} cannot be read", file.display()))?;
-        let written = fs::metadata(&path)?.modified()?;
-        fs::write(&path, mutation.replaced_in(&text, with)?)?;
-        let said = self.cargo(&[self.apart_alone(file)?]);
-        fs::write(&path, &text)?;
-        // Restoring the modification time as well keeps the unchanged build valid.
-        fs::File::options().write(true).open(&path)?.set_modified(written)?;
-        let program = Program::of(&test.suite, &self.packages, &said.with_context(|| name.clone())?)?;
-        ensure!(!program.is_old, "{name}: cargo has not compiled {}", program.path.display());
-        Ok(program)
-    }
-
-    /// Compiles the suites with additional settings and returns cargo's messages.
-    fn cargo(&self, settings: &[String]) -> Result<Vec<u8>> {
         let targets: BTreeSet<Vec<&str>> = self.suites.iter().map(Suite::target).collect();
         let output = packages::cargo(&self.root)
             .args(["test", "--quiet", "--no-run", "--message-format", "json-render-diagnostics"])
-            .args(self.settings.iter().chain(settings).flat_map(|setting| ["--config", setting]))
+            .args(self.settings.iter().flat_map(|setting| ["--config", setting]))
             .args(self.tested.iter().flat_map(|package| ["--package", package]))
             .args(targets.iter().flatten())
             .env("CARGO_TARGET_DIR", &self.build)
@@ -128,7 +91,9 @@ impl Copy {
             let output = Output { stdout: Vec::new(), ..output };
             return Err(shown("the tests do not compile:", &output).into());
         }
-        Ok(output.stdout)
+        let said = output.stdout;
+        let program = |suite: &Suite| Ok((suite.clone(), Program::of(suite, &self.packages, &said)?));
+        self.suites.iter().map(program).collect()
     }
 
     /// Runs a program as cargo would, with the change named `change` if any, and returns its output.
@@ -158,19 +123,6 @@ impl Copy {
             command.env(CHOSEN, name);
         }
         command.output().with_context(|| format!("{} does not start", program.path.display()))
-    }
-
-    /// Returns a profile setting for the package of a file that is changed alone. It separates this
-    /// build from those of all other changes, so that no program is run in place of another.
-    fn apart_alone(&self, file: &Path) -> Result<String> {
-        let path = self.root.join(file);
-        let holds =
-            |package: &&Package| package.manifest.parent().is_some_and(|it| path.starts_with(it));
-        let package =
-            self.packages.iter().filter(holds).max_by_key(|package| package.manifest.as_os_str().len());
-        let name =
-            &package.with_context(|| format!("{} does not belong to a package", file.display()))?.name;
-        Ok(format!("profile.dev.package.{name}.codegen-units=255"))
     }
 }
 
@@ -220,20 +172,19 @@ mod tests {
     use super::*;
     use crate::mutate::program::{is_noticed, require_passed};
 
-    const SOURCE: &str = r#"pub const A: i32 = 1;
+    const SOURCE: &str = r#"pub fn a() -> i32 { 1 }
         pub fn b() -> i32 { 1 }
-        #[test] fn a_is_one() { assert_eq!(A, 1); }
+        #[test] fn a_is_one() { assert_eq!(a(), 1); }
         #[test] fn b_is_one() { assert_eq!(b(), 1); }
         #[test] fn is_run_as_by_cargo() {
             assert!(std::path::Path::new("src/lib.rs").is_file());
             assert!(std::env::var_os("CARGO_MANIFEST_DIR").unwrap() == *env!("CARGO_MANIFEST_DIR"));
         }"#;
 
-    fn mutation(name: &str, alone: bool, replace: &str, with: &str, test: &str) -> Mutation {
+    fn mutation(name: &str, replace: &str, with: &str, test: &str) -> Mutation {
         let test = ["--package", "p", "--lib", "--", test];
         serde_json::from_value(serde_json::json!({
-            "name": name, "file": "src/lib.rs", "alone": alone,
-            "replace": replace, "with": with, "test": test
+            "name": name, "file": "src/lib.rs", "replace": replace, "with": with, "test": test
         }))
         .unwrap()
     }
@@ -254,72 +205,35 @@ mod tests {
             tested: BTreeSet::from(["p".to_owned()]),
             suites: mutations.iter().map(|mutation| mutation.test.suite.clone()).collect(),
             ptx: root.clone(),
-            alone: Mutex::default(),
             root,
         }
     }
 
-    /// Each change is detected by its own test and by no other, whichever was compiled before.
     #[test]
-    fn each_change_is_run_in_its_own_program() {
+    fn each_change_is_detected_by_its_own_test_and_by_no_other() {
         let folder = tempfile::tempdir().unwrap();
         let all = [
-            mutation("alone", true, "A: i32 = ⟦1⟧", "2", "a_is_one"),
-            mutation("another alone", true, "A: i32 = ⟦1⟧", "2 - 1", "a_is_one"),
-            mutation("branch", false, "{ ⟦1⟧ }", "2", "b_is_one"),
+            mutation("wrong", "a() -> i32 { ⟦1⟧", "2", "a_is_one"),
+            mutation("equal", "b() -> i32 { ⟦1⟧", "2 - 1", "b_is_one"),
+            mutation("tested elsewhere", "{ assert_eq!(⟦b()⟧", "0", "a_is_one"),
         ];
         let copy = copy(folder.path(), &all);
-        let suite = &all[0].test.suite;
-        for _ in 0..2 {
-            let programs = copy.compiled().unwrap();
-            let noticed = |mutation: &Mutation| {
-                let output = if mutation.alone {
-                    copy.tested_alone(mutation)
-                } else {
-                    copy.tested(&programs[suite], &mutation.test, Some(&mutation.name))
-                };
-                is_noticed(&mutation.name, &output.unwrap()).unwrap()
-            };
-            assert_eq!(all.each_ref().map(noticed), [true, false, true]);
-            let whole = Tests { names: BTreeSet::new(), ..all[0].test.clone() };
-            let output = copy.tested(&programs[suite], &whole, None).unwrap();
-            require_passed(&whole, &output).unwrap();
-        }
-    }
-
-    #[test]
-    fn a_program_of_an_earlier_build_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let mutation = mutation("alone", true, "A: i32 = ⟦1⟧", "2", "a_is_one");
-        let copy = copy(folder.path(), std::slice::from_ref(&mutation));
-        let unchanged = copy.compiled().unwrap().into_values().next().unwrap();
-        let changed = copy.compiled_with(&mutation).unwrap();
-        assert_ne!(changed.path, unchanged.path, "it would be run for others");
-        // A clock that was set back makes the change older than the previous build.
-        let later = std::time::SystemTime::now() + std::time::Duration::from_secs(3600);
-        let mut folders = vec![folder.path().join("target/debug/.fingerprint")];
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
-                    folders.push(path);
-                } else {
-                    fs::File::options().write(true).open(path).unwrap().set_modified(later).unwrap();
-                }
-            }
-        }
-        let error = copy.compiled_with(&mutation).unwrap_err().to_string();
-        assert!(error.starts_with("alone: cargo has not compiled"), "{error}");
+        let program = copy.compiled().unwrap().into_values().next().unwrap();
+        let noticed = |mutation: &Mutation| {
+            let output = copy.tested(&program, &mutation.test, Some(&mutation.name));
+            is_noticed(&mutation.name, &output.unwrap()).unwrap()
+        };
+        assert_eq!(all.each_ref().map(noticed), [true, false, false]);
+        let whole = Tests { names: BTreeSet::new(), ..all[0].test.clone() };
+        require_passed(&whole, &copy.tested(&program, &whole, None).unwrap()).unwrap();
     }
 
     #[test]
     fn mutation_that_does_not_compile_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
-        let mutation = mutation("broken", true, "A: i32 = ⟦1⟧", "one", "a_is_one");
-        let copy = copy(folder.path(), std::slice::from_ref(&mutation));
-        let error = format!("{:#}", copy.compiled_with(&mutation).unwrap_err());
-        assert!(error.contains("broken") && error.contains("cannot find value `one`"), "{error}");
-        let source = fs::read_to_string(folder.path().join("src/lib.rs")).unwrap();
-        assert_eq!(source, SOURCE, "the change is taken back");
+        let mutation = mutation("broken", "a() -> i32 { ⟦1⟧", "one", "a_is_one");
+        let error = copy(folder.path(), &[mutation]).compiled().unwrap_err().to_string();
+        assert!(error.starts_with("the tests do not compile:"), "{error}");
+        assert!(error.contains("cannot find value `one`"), "{error}");
     }
 }

@@ -5,8 +5,7 @@
 //! been compiled for the sources.
 //!
 //! All changes are compiled at once, as branches that an environment variable selects at run time: an
-//! expression or some statements are replaced by `if it is chosen { with } else { replace }`. Changes of
-//! another kind are compiled alone.
+//! expression or some statements are replaced by `if it is chosen { with } else { replace }`.
 //!
 //! One call of cargo compiles the tests of all suites, so that they share dependencies, and the programs
 //! are run without cargo, which would take longer than many of the tests.
@@ -35,7 +34,7 @@ use crate::{suite, workspace::Workspace};
 
 use self::{
     copy::Copy,
-    program::{Program, Suite, Tests, is_noticed, require_passed},
+    program::{Suite, Tests, is_noticed, require_passed},
 };
 
 /// The environment variable with the name of the selected change.
@@ -48,13 +47,11 @@ struct Mutation {
     name: String,
     /// The changed file, relative to the root.
     file: PathBuf,
-    /// Text that occurs once in the file. It, or its part between `⟦` and `⟧`, is replaced.
+    /// Statements or an expression, which occur once in the file. They, or their part between `⟦` and
+    /// `⟧`, are replaced.
     replace: String,
     /// The replacement of `replace`, or of its part between `⟦` and `⟧`.
     with: String,
-    /// True if the change is compiled alone, because it replaces neither an expression nor statements.
-    #[serde(default)]
-    alone: bool,
     /// Arguments of `cargo test`: a suite, and after `--` the names of its tests that must fail.
     test: Tests,
 }
@@ -78,7 +75,9 @@ pub fn run(name: &str) -> Result<ExitCode> {
         |tests: &Tests| require_passed(tests, &copy.tested(&programs[&tests.suite], tests, None)?);
     in_order(&unchanged(&chosen), passes, |tests, ()| say!("unchanged: {tests}"))?;
     let mut survivors = 0;
-    let notices = |mutation: &&Mutation| notices(&copy, &programs, mutation);
+    let notices = |Mutation { name, test, .. }: &&Mutation| {
+        is_noticed(name, &copy.tested(&programs[&test.suite], test, Some(name))?)
+    };
     in_order(&chosen, notices, |mutation, noticed| {
         say!("{:9} {}", if noticed { "noticed" } else { "SURVIVED" }, mutation.name);
         survivors += usize::from(!noticed);
@@ -141,36 +140,10 @@ fn take<'a, T>(next: &AtomicUsize, items: &'a [T]) -> Option<(usize, &'a T)> {
     Some((at, items.get(at)?))
 }
 
-fn notices(copy: &Copy, programs: &BTreeMap<Suite, Program>, mutation: &Mutation) -> Result<bool> {
-    let Mutation { name, alone, test, .. } = mutation;
-    let output = if *alone {
-        copy.tested_alone(mutation)
-    } else {
-        copy.tested(&programs[&test.suite], test, Some(name))
-    };
-    is_noticed(name, &output.with_context(|| name.clone())?)
-}
-
 impl Mutation {
-    /// Returns a file's text with the change in a branch; unchanged if the change is compiled alone.
+    /// Returns a file's text with the change in a branch.
     fn made_in(&self, text: &str) -> Result<String> {
-        let Self { name, replace, with, alone, .. } = self;
-        let (_, original, _) = marked(replace);
-        let is_chosen = format!("::std::env::var_os({CHOSEN:?}).is_some_and(|it| it == {name:?})");
-        let branch = format!(
-            "{{ static CHOSEN: ::std::sync::OnceLock<bool> = ::std::sync::OnceLock::new();
-            if *CHOSEN.get_or_init(|| {is_chosen}) {{ {with} }} else {{ {original} }} }}"
-        );
-        // A marked expression may be where a block is not allowed.
-        let is_marked = original.len() < replace.len();
-        let branch = if is_marked { format!("({branch})") } else { branch };
-        let changed = self.replaced_in(text, &branch)?;
-        Ok(if *alone { text.to_owned() } else { changed })
-    }
-
-    /// Returns a file's text with `with` in place of the changed part.
-    fn replaced_in(&self, text: &str, with: &str) -> Result<String> {
-        let Self { name, file, replace, .. } = self;
+        let Self { name, file, replace, with, .. } = self;
         let (before, original, after) = marked(replace);
         let whole = format!("{before}{original}{after}");
         let times = text.matches(&whole).count();
@@ -179,7 +152,15 @@ impl Mutation {
             "{name}: `{whole}` occurs {times} times in {}; it must occur once",
             file.display()
         );
-        Ok(text.replace(&whole, &format!("{before}{with}{after}")))
+        let is_chosen = format!("::std::env::var_os({CHOSEN:?}).is_some_and(|it| it == {name:?})");
+        let branch = format!(
+            "{{ static CHOSEN: ::std::sync::OnceLock<bool> = ::std::sync::OnceLock::new();
+            if *CHOSEN.get_or_init(|| {is_chosen}) {{ {with} }} else {{ {original} }} }}"
+        );
+        // A marked expression may be where a block is not allowed.
+        let is_marked = original.len() < replace.len();
+        let branch = if is_marked { format!("({branch})") } else { branch };
+        Ok(text.replace(&whole, &format!("{before}{branch}{after}")))
     }
 }
 
@@ -205,7 +186,7 @@ mod tests {
             {"test": ["--package", "p", "--test", "x"]},
             {"test": ["--package", "p", "--lib", "--", "c", "a"]},
             {"test": ["--package", "p", "--test", "x"]},
-            {"test": ["--package", "p", "--lib"], "alone": true}
+            {"test": ["--package", "p", "--lib"]}
         ]"#;
         let list = list.replace('{', r#"{"name": "", "file": "", "replace": "", "with": "", "#);
         let all: Vec<Mutation> = serde_json::from_str(&list).unwrap();
@@ -234,35 +215,28 @@ mod tests {
         assert_eq!(told(Some(7)), ((0..7).collect(), Err("7 fails".to_owned())));
     }
 
-    fn mutation(replace: &str, alone: bool) -> Mutation {
+    fn mutation(replace: &str) -> Mutation {
         let (name, file) = ("a".to_owned(), "b.rs".into());
         let (replace, with) = (replace.to_owned(), "2".to_owned());
         let test = ["--package", "p", "--lib"].map(str::to_owned).to_vec().try_into().unwrap();
-        Mutation { name, file, replace, with, alone, test }
+        Mutation { name, file, replace, with, test }
     }
 
     #[test]
     fn mutation_becomes_a_branch_with_the_original_code() {
-        let made = mutation("x = ⟦1⟧;", false).made_in("let x = 1;\nlet y = 1;").unwrap();
+        let made = mutation("x = ⟦1⟧;").made_in("let x = 1;\nlet y = 1;").unwrap();
         assert!(made.starts_with("let x = ({ static CHOSEN"), "{made}");
         assert!(made.contains(r#""WARPFOLD_MUTATION").is_some_and(|it| it == "a")"#), "{made}");
         assert!(made.ends_with("{ 2 } else { 1 } });\nlet y = 1;"), "{made}");
         // Another change of the same text nests inside the first.
-        let again = mutation("1", false).made_in("f(1)").unwrap();
-        assert!(mutation("1", false).made_in(&again).unwrap().ends_with("else { 1 } } } })"));
-    }
-
-    #[test]
-    fn mutation_compiled_alone_is_applied_later() {
-        let change = mutation("x: ⟦1⟧", true);
-        assert_eq!(change.made_in("x: 1, y: 1").unwrap(), "x: 1, y: 1");
-        assert_eq!(change.replaced_in("x: 1, y: 1", "2").unwrap(), "x: 2, y: 1");
+        let again = mutation("1").made_in("f(1)").unwrap();
+        assert!(mutation("1").made_in(&again).unwrap().ends_with("else { 1 } } } })"));
     }
 
     #[test]
     fn text_not_found_exactly_once_is_an_error() {
         for (text, times) in [("x", "0 times"), ("1 + 1", "2 times")] {
-            let error = mutation("1", true).made_in(text).unwrap_err().to_string();
+            let error = mutation("1").made_in(text).unwrap_err().to_string();
             assert!(error.contains(times) && error.contains("b.rs"), "{error}");
         }
     }

@@ -69,8 +69,6 @@ pub(super) struct Program {
     pub(super) path: PathBuf,
     /// The package's folder, used as working directory as by cargo.
     pub(super) folder: PathBuf,
-    /// True if an earlier call of cargo has built the program.
-    pub(super) is_old: bool,
 }
 
 /// The used fields of cargo's messages about compiled artifacts.
@@ -82,8 +80,6 @@ struct Message {
     target: Option<Target>,
     profile: Option<Profile>,
     executable: Option<PathBuf>,
-    #[serde(default)]
-    fresh: bool,
 }
 
 #[derive(Deserialize)]
@@ -120,7 +116,7 @@ impl Program {
                 serde_json::from_slice(line).context("a message of cargo cannot be parsed")?;
             if message.is_of(suite, manifest) {
                 let path = message.executable.context("tests are compiled to a program")?;
-                return Ok(Self { path, folder, is_old: message.fresh });
+                return Ok(Self { path, folder });
             }
         }
         bail!("cargo has compiled no program of {} {}", suite.package, suite.target().join(" "))
@@ -199,7 +195,7 @@ mod tests {
             format!(
                 r#"{{"reason": "compiler-artifact", "manifest_path": "/{folder}/Cargo.toml",
                 "target": {{"name": "{name}", "kind": ["{kind}"]}}, "profile": {{"test": {test}}},
-                "executable": {path}, "fresh": true}}"#
+                "executable": {path}}}"#
             )
             .replace('\n', " ")
         };
