@@ -54,7 +54,7 @@ pub struct Args {
     /// Instead, compile CUB's reductions to a shared library
     #[arg(long)]
     pub cub: bool,
-    /// Only check that CUB's reductions compile, to PTX without optimization, and discard the output
+    /// Only check that CUB's reductions compile (CUDA 12.8 or newer)
     #[arg(long, requires = "cub")]
     pub check: bool,
 }
