@@ -26,18 +26,13 @@ pub(super) struct Copy {
     /// The packages whose tests mutations name. They are all compiled also if fewer mutations are tried,
     /// because another selection could enable other features of dependencies, and so recompile them.
     tested: BTreeSet<String>,
-    suites: BTreeSet<Suite>,
     settings: Vec<String>,
     /// The suite's prebuilt PTX; the copy builds none.
     ptx: PathBuf,
 }
 
 impl Copy {
-    pub(super) fn make(
-        workspace: &Workspace,
-        mutations: &[Mutation],
-        suites: BTreeSet<Suite>,
-    ) -> Result<Self> {
+    pub(super) fn make(workspace: &Workspace, mutations: &[Mutation]) -> Result<Self> {
         let root = workspace.target.join("mutate");
         let files = Command::new("git")
             .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -71,12 +66,11 @@ impl Copy {
         let packages = packages::of(&root)?.0;
         let settings = packages.iter().map(apart).chain([same_link(workspace)]).collect();
         let (build, ptx) = (workspace.target.clone(), workspace.target.join("ptx"));
-        Ok(Self { root, build, packages, tested, suites, settings, ptx })
+        Ok(Self { root, build, packages, tested, settings, ptx })
     }
 
-    /// Compiles the suites.
-    pub(super) fn compiled(&self) -> Result<BTreeMap<Suite, Program>> {
-        let targets: BTreeSet<Vec<&str>> = self.suites.iter().map(Suite::target).collect();
+    pub(super) fn compiled(&self, suites: BTreeSet<Suite>) -> Result<BTreeMap<Suite, Program>> {
+        let targets: BTreeSet<Vec<&str>> = suites.iter().map(Suite::target).collect();
         let output = packages::cargo(&self.root)
             .args(["test", "--quiet", "--no-run", "--message-format", "json-render-diagnostics"])
             .args(self.settings.iter().flat_map(|setting| ["--config", setting]))
@@ -91,9 +85,11 @@ impl Copy {
             let output = Output { stdout: Vec::new(), ..output };
             return Err(shown("the tests do not compile:", &output).into());
         }
-        let said = output.stdout;
-        let program = |suite: &Suite| Ok((suite.clone(), Program::of(suite, &self.packages, &said)?));
-        self.suites.iter().map(program).collect()
+        let program = |suite| {
+            let program = Program::of(&suite, &self.packages, &output.stdout)?;
+            Ok((suite, program))
+        };
+        suites.into_iter().map(program).collect()
     }
 
     /// Runs a program as cargo would, with the change named `change` if any, and returns its output.
@@ -203,7 +199,6 @@ mod tests {
             settings: packages.iter().map(apart).collect(),
             packages,
             tested: BTreeSet::from(["p".to_owned()]),
-            suites: mutations.iter().map(|mutation| mutation.test.suite.clone()).collect(),
             ptx: root.clone(),
             root,
         }
@@ -218,21 +213,23 @@ mod tests {
             mutation("tested elsewhere", "{ assert_eq!(⟦b()⟧", "0", "a_is_one"),
         ];
         let copy = copy(folder.path(), &all);
-        let program = copy.compiled().unwrap().into_values().next().unwrap();
+        let suite = &all[0].test.suite;
+        let programs = copy.compiled(BTreeSet::from([suite.clone()])).unwrap();
         let noticed = |mutation: &Mutation| {
-            let output = copy.tested(&program, &mutation.test, Some(&mutation.name));
+            let output = copy.tested(&programs[suite], &mutation.test, Some(&mutation.name));
             is_noticed(&mutation.name, &output.unwrap()).unwrap()
         };
         assert_eq!(all.each_ref().map(noticed), [true, false, false]);
         let whole = Tests { names: BTreeSet::new(), ..all[0].test.clone() };
-        require_passed(&whole, &copy.tested(&program, &whole, None).unwrap()).unwrap();
+        require_passed(&whole, &copy.tested(&programs[suite], &whole, None).unwrap()).unwrap();
     }
 
     #[test]
     fn mutation_that_does_not_compile_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let mutation = mutation("broken", "a() -> i32 { ⟦1⟧", "one", "a_is_one");
-        let error = copy(folder.path(), &[mutation]).compiled().unwrap_err().to_string();
+        let suites = BTreeSet::from([mutation.test.suite.clone()]);
+        let error = copy(folder.path(), &[mutation]).compiled(suites).unwrap_err().to_string();
         assert!(error.starts_with("the tests do not compile:"), "{error}");
         assert!(error.contains("cannot find value `one`"), "{error}");
     }

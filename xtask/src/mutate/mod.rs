@@ -69,14 +69,15 @@ pub fn run(name: &str) -> Result<ExitCode> {
     // Builds the PTX that the suite's tests run in the copy.
     suite::sources_ptx(&workspace)?;
     let suites = chosen.iter().map(|mutation| mutation.test.suite.clone()).collect();
-    let copy = Copy::make(&workspace, &all, suites)?;
-    let programs = copy.compiled()?;
+    let copy = Copy::make(&workspace, &all)?;
+    let programs = copy.compiled(suites)?;
     let passes =
         |tests: &Tests| require_passed(tests, &copy.tested(&programs[&tests.suite], tests, None)?);
     in_order(&unchanged(&chosen), passes, |tests, ()| say!("unchanged: {tests}"))?;
     let mut survivors = 0;
     let notices = |Mutation { name, test, .. }: &&Mutation| {
-        is_noticed(name, &copy.tested(&programs[&test.suite], test, Some(name))?)
+        let output = copy.tested(&programs[&test.suite], test, Some(name));
+        is_noticed(name, &output.with_context(|| name.clone())?)
     };
     in_order(&chosen, notices, |mutation, noticed| {
         say!("{:9} {}", if noticed { "noticed" } else { "SURVIVED" }, mutation.name);
