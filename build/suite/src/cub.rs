@@ -54,7 +54,7 @@ const FLAGS: &[&str] = &[
 
 const OPTIMIZED: &[&str] = &["-O3"];
 
-/// Flags for [`check`], of CUDA 12.8 or newer: templates are instantiated, and no device code is made.
+/// Flags for [`check`], of CUDA 13: templates are instantiated, and no device code is made.
 const FRONT_END: &[&str] = &["-fdevice-syntax-only"];
 
 /// Time limit, far above the compilation on a slow machine.
@@ -105,8 +105,8 @@ pub fn check(workspace: &Workspace, machine: &Machine, arch: Option<Arch>) -> Re
     let folder = folder_of(workspace, arch);
     let job = Job { workspace, nvcc: &nvcc, arch, folder: &folder };
     let virtual_arch = arch.to_string().replace("sm_", "compute_");
-    let to_ptx = format!("-gencode=arch={virtual_arch},code={virtual_arch}");
-    job.compile_anew(&[&[to_ptx.as_str()], FRONT_END].concat()).map(drop)
+    let target = format!("-gencode=arch={virtual_arch},code={virtual_arch}");
+    job.compile_anew(&[&[target.as_str()], FRONT_END].concat()).map(drop)
 }
 
 fn compiler(machine: &Machine, arch: Option<Arch>) -> Result<(Nvcc, Arch)> {

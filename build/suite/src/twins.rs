@@ -54,7 +54,7 @@ pub struct Args {
     /// Instead, compile CUB's reductions to a shared library
     #[arg(long)]
     pub cub: bool,
-    /// Only check that CUB's reductions compile (CUDA 12.8 or newer)
+    /// Only check that CUB's reductions compile, by CUDA 13
     #[arg(long, requires = "cub")]
     pub check: bool,
 }
