@@ -93,6 +93,7 @@ fn admit(listener: &TcpListener, (job, size): (u64, u32), timeout: Duration) -> 
     let (sender, events) = sync_channel(EVENTS * size as usize);
     let greeted = Arc::new(());
     let mut streams: Vec<Option<TcpStream>> = (0..size).map(|_| None).collect();
+    let mut joining: Vec<(Hello, TcpStream)> = Vec::new();
     let mut first: Option<Hello> = None;
     let failure = 'joining: loop {
         let may_greet = Arc::strong_count(&greeted) <= MOST_GREETED;
@@ -102,21 +103,27 @@ fn admit(listener: &TcpListener, (job, size): (u64, u32), timeout: Duration) -> 
             None => thread::sleep(PAUSE),
         }
         for event in events.try_iter() {
-            let Event::Hello(hello, mut stream) = event else { continue };
-            // Other programs and jobs get no answer.
-            if hello.magic != Hello::MAGIC || hello.job != job {
-                continue;
-            }
-            match mismatch(&hello, size, &streams, first.as_ref()) {
-                None => {
-                    streams[hello.rank as usize] = Some(stream);
-                    first.get_or_insert(hello);
+            match event {
+                // Other programs and jobs get no answer.
+                Event::Hello(hello, stream) if hello.magic == Hello::MAGIC && hello.job == job => {
+                    joining.push((hello, stream));
                 }
-                Some(reason) => {
-                    let _ = send(&mut stream, &Answer::Lost(reason.clone()), Instant::now() + PROMPT);
-                    break 'joining Some(reason);
-                }
+                _ => {}
             }
+        }
+        // Rank 0, which this process is, comes first: a failure before that could not be reported to it.
+        joining.sort_by_key(|(hello, _)| hello.rank);
+        joining.truncate(MOST_GREETED + size as usize);
+        while let Some((Hello { rank, .. }, _)) = joining.first()
+            && (*rank == 0 || streams[0].is_some())
+        {
+            let (hello, stream) = joining.remove(0);
+            if let Some(reason) = mismatch(&hello, size, &streams, first.as_ref()) {
+                joining.push((hello, stream));
+                break 'joining Some(reason);
+            }
+            streams[hello.rank as usize] = Some(stream);
+            first.get_or_insert(hello);
         }
         if streams.iter().all(Option::is_some) {
             break None;
@@ -128,6 +135,9 @@ fn admit(listener: &TcpListener, (job, size): (u64, u32), timeout: Duration) -> 
     };
     let mut ranks = Ranks { departed: vec![None; size as usize], streams, events, timeout };
     if let Some(reason) = failure {
+        for (_, stream) in &mut joining {
+            let _ = send(stream, &Answer::Lost(reason.clone()), Instant::now() + PROMPT);
+        }
         ranks.end(&reason);
         return None;
     }
@@ -175,13 +185,8 @@ fn mismatch(
     if streams.get(*rank as usize).is_none_or(Option::is_some) {
         return Some(format!("rank {rank} has joined twice; give each process its own rank"));
     }
-    let other = first.filter(|first| first.device != *device)?;
-    // In the same order whichever of them has connected first.
-    let (high, low) = if *rank > other.rank { (hello, other) } else { (other, hello) };
-    Some(format!(
-        "rank {} has {}, rank {} {}; take devices of one kind",
-        high.rank, high.device, low.rank, low.device
-    ))
+    let first = first.filter(|first| first.device != *device)?;
+    Some(format!("rank {rank} has {device}, rank 0 {}; take devices of one kind", first.device))
 }
 
 fn spawn_reader(rank: u32, mut stream: TcpStream, sender: SyncSender<Event>) -> io::Result<()> {
