@@ -41,11 +41,12 @@ impl Arch {
         format!("{}{}", self.number, self.suffix.map(String::from).unwrap_or_default())
     }
 
-    /// Returns whether a GPU of this architecture runs PTX compiled for `ptx`. PTX for an architecture
-    /// with a suffix runs on that architecture only. Other PTX also runs on newer architectures.
+    /// Returns whether a GPU of this architecture runs PTX compiled for `ptx`. PTX also runs on newer
+    /// architectures: with the suffix `f` on those of the same major number, with `a` on none.
     pub fn runs(self, ptx: Self) -> bool {
         match ptx.suffix {
             None => self.number >= ptx.number,
+            Some('f') => self.number >= ptx.number && self.capability().0 == ptx.capability().0,
             Some(_) => self.number == ptx.number,
         }
     }
@@ -174,7 +175,9 @@ mod tests {
     }
 
     #[test]
-    fn suffixed_ptx_runs_on_its_architecture_only() {
+    fn suffixed_ptx_runs_on_its_architecture_or_family_only() {
+        assert!(arch("sm_103").runs(arch("sm_100f")) && !arch("sm_110").runs(arch("sm_100f")));
+        assert!(!arch("sm_100").runs(arch("sm_103f")) && !arch("sm_103").runs(arch("sm_100a")));
         assert!(arch("sm_90").runs(arch("sm_80")) && arch("sm_90").runs(arch("sm_90a")));
         assert!(!arch("sm_100").runs(arch("sm_90a")) && !arch("sm_80").runs(arch("sm_90")));
     }

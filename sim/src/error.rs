@@ -496,9 +496,9 @@ pub enum FaultKind {
     /// The kernel has executed `trap`.
     #[error("trap executed")]
     Trap,
-    /// An `assert` of CUDA C failed.
-    #[error("assertion failed")]
-    Assertion,
+    /// An `assert` of CUDA C failed. Its texts are missing if the kernel has not passed them.
+    #[error("assertion failed{}", .0.as_ref().map_or(String::new(), |failed| format!(": {failed}")))]
+    Assertion(Option<Box<FailedAssertion>>),
     /// A thread executed more instructions than allowed.
     #[error("limit of {limit} steps of one thread reached")]
     ThreadStepLimit {
@@ -517,6 +517,20 @@ pub enum FaultKind {
         /// The limit of [`Config::step_limit`](crate::Config::step_limit).
         limit: u64,
     },
+}
+
+/// A failed `assert` of CUDA C.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{message}` at {file}:{line} in {function}")]
+pub struct FailedAssertion {
+    /// The condition.
+    pub message: String,
+    /// The source file.
+    pub file: String,
+    /// The line in the file.
+    pub line: u32,
+    /// The function.
+    pub function: String,
 }
 
 /// A problem with the use of an mbarrier.

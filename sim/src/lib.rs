@@ -163,7 +163,8 @@ pub use count::{
 };
 pub use decode::opcodes;
 pub use error::{
-    CallDepth, Error, Fault, FaultKind, Loop, MbarrierProblem, ParseError, SurfacePlace, TextureProblem,
+    CallDepth, Error, FailedAssertion, Fault, FaultKind, Loop, MbarrierProblem, ParseError,
+    SurfacePlace, TextureProblem,
 };
 pub use explore::{Exploration, ExploreError, Explored};
 #[doc(hidden)]

@@ -5,8 +5,8 @@ use crate::effort::Effort;
 use crate::lanes::AluFn;
 use crate::memory::{Space, code_address};
 use crate::program::{
-    Access, AsyncOp, Barrier, Call, ConditionCall, HeapCall, Init, MatrixOp, Op, Operands, Print,
-    Special, TextureOp,
+    Access, Assertion, AsyncOp, Barrier, Call, ConditionCall, HeapCall, Init, MatrixOp, Op, Operands,
+    Print, Special, TextureOp,
 };
 
 use super::flatten::{Flat, Returns};
@@ -26,6 +26,7 @@ pub(super) struct Context<'c, 'a, 's> {
     pub(super) barriers: Vec<Barrier>,
     pub(super) asynchronous: Vec<AsyncOp>,
     pub(super) prints: Vec<Print>,
+    pub(super) assertions: Vec<Assertion>,
     pub(super) condition_calls: Vec<ConditionCall>,
     pub(super) heap_calls: Vec<HeapCall>,
     pub(super) matrices: Vec<MatrixOp>,

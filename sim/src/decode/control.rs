@@ -2,8 +2,8 @@
 
 use crate::ast::{Operand, Type};
 use crate::program::{
-    Barrier, BarrierOp, BarrierReduce, Collective, ConditionCall, HeapCall, Init, NOWHERE, Op, Print,
-    Scalar,
+    Assertion, Barrier, BarrierOp, BarrierReduce, Collective, ConditionCall, HeapCall, Init, NOWHERE,
+    Op, Print, Scalar,
 };
 
 use super::call::CallOperands;
@@ -65,12 +65,21 @@ pub(super) fn exit(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
 
 pub(super) fn trap(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.arity(0..=0)?;
-    Ok(Op::Trap { assertion: false })
+    Ok(Op::Trap)
 }
 
 /// Decodes the call of `__assertfail` after a failed `assert`, which does not return.
-pub(super) fn assertion(_: &mut Cx<'_, '_, '_>) -> Result<Op> {
-    Ok(Op::Trap { assertion: true })
+pub(super) fn assertion(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let Ok(CallOperands { arguments, .. }) = CallOperands::of(cx.instruction) else {
+        return Ok(Op::Assertion(None));
+    };
+    let places: Result<Vec<_>> = arguments.iter().map(|argument| local(cx, argument)).collect();
+    let Ok(&[(message, activated), (file, _), (line, _), (function, _), _]) = places.as_deref() else {
+        return Ok(Op::Assertion(None));
+    };
+    let frame = activated.then(|| cx.rows.constant(Init::Frame));
+    cx.assertions.push(Assertion { frame, message, file, line, function });
+    Ok(Op::Assertion(Some(cx.assertions.len() as u32 - 1)))
 }
 
 pub(super) fn print(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
@@ -137,6 +146,25 @@ pub(super) fn griddepcontrol(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
 pub(super) fn nop(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.ignore(|_| true);
     Ok(Op::Nop)
+}
+
+/// Decodes `setmaxnreg`, which changes nothing: warps have all registers that they name.
+pub(super) fn setmaxnreg(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    cx.require("a direction", &[("inc", ()), ("dec", ())])?;
+    for modifier in ["sync", "aligned"] {
+        if !cx.take(modifier) {
+            return Err(format!("`setmaxnreg` needs `.{modifier}`"));
+        }
+    }
+    let ty = cx.ty()?;
+    if ty != Type::U32 {
+        return cx.wrong_type(ty);
+    }
+    cx.arity(1..=1)?;
+    match cx.operand(0)? {
+        Operand::Int(count @ 24..=256) if count % 8 == 0 => Ok(Op::Nop),
+        _ => Err("the operand of `setmaxnreg` must be a multiple of 8 from 24 to 256".to_owned()),
+    }
 }
 
 /// Decodes `nanosleep`, which yields to other warps and blocks.

@@ -1,7 +1,9 @@
 //! Integer arithmetic.
 
 use crate::ast::Type;
-use crate::lanes::bits::{bit_mask, dot4, extend, extract, find_high, insert, low24, nth_set};
+use crate::lanes::bits::{
+    bit_mask, dot2, dot4, extend, extract, find_high, insert, low24, nth_set, pack,
+};
 use crate::lanes::{AluFn, Regs, alu, each, for_each_lane};
 use crate::program::{CARRY, Op, Operands};
 
@@ -553,14 +555,65 @@ pub(super) fn szext(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu_with(f, &[ty, ty, Type::U32], u32::from(ty.is_signed()) | u32::from(wrap) << 1)
 }
 
-pub(super) fn dp4a(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+/// Reads the types of the factors of `dp2a` and `dp4a`. Bits 0 and 1 of the number say which are signed.
+fn factors(cx: &mut Cx<'_, '_, '_>) -> Result<(Type, Type, u32)> {
     let (a, b) = (cx.ty()?, cx.ty()?);
     if ![a, b].iter().all(|ty| matches!(ty, Type::U32 | Type::S32)) {
         return cx.wrong_type(a);
     }
+    Ok((a, b, u32::from(a.is_signed()) | u32::from(b.is_signed()) << 1))
+}
+
+/// Decodes `dp2a`: products of two 16-bit numbers with the lower or the upper two bytes of a word.
+pub(super) fn dp2a(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let upper = cx.require("a half", &[("lo", false), ("hi", true)])?;
+    let (a, b, signs) = factors(cx)?;
+    let f = each!(U32 <- U32, U32, U32: |imm, a, b, c: u32| {
+        let b = if imm & 4 == 4 { b >> 16 } else { b };
+        c.wrapping_add(dot2(a, b, imm & 1 == 1, imm & 2 == 2))
+    });
+    cx.alu_with(f, &[Type::U32, a, b, Type::U32], signs | u32::from(upper) << 2)
+}
+
+/// Decodes `cvt.pack`: two numbers, limited to a narrow type, below the lower bits of a third operand if
+/// there is room.
+pub(super) fn cvt_pack(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    cx.take("pack");
+    if !cx.take("sat") {
+        return Err("`cvt.pack` needs `.sat`".to_owned());
+    }
+    let narrow = [
+        ("u16", (16, false)),
+        ("s16", (16, true)),
+        ("u8", (8, false)),
+        ("s8", (8, true)),
+        ("u4", (4, false)),
+        ("s4", (4, true)),
+        ("u2", (2, false)),
+        ("s2", (2, true)),
+    ];
+    let (bits, is_signed) = cx.require("a narrow type", &narrow)?;
+    let ty = cx.ty()?;
+    if ty != Type::S32 {
+        return cx.wrong_type(ty);
+    }
+    let imm = bits | u32::from(is_signed) << 8;
+    if bits == 16 {
+        let f = each!(U32 <- U32, U32: |imm, a, b| pack(a, b, 0, imm & 0xff, imm >> 8 == 1));
+        return cx.alu_with(f, &[Type::U32, ty, ty], imm);
+    }
+    let rest = cx.ty()?;
+    if rest != Type::B32 {
+        return cx.wrong_type(rest);
+    }
+    let f = each!(U32 <- U32, U32, U32: |imm, a, b, c: u32| pack(a, b, c, imm & 0xff, imm >> 8 == 1));
+    cx.alu_with(f, &[Type::U32, ty, ty, rest], imm)
+}
+
+pub(super) fn dp4a(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let (a, b, signs) = factors(cx)?;
     let f = each!(U32 <- U32, U32, U32: |imm, a, b, c: u32| {
         c.wrapping_add(dot4(a, b, imm & 1 == 1, imm & 2 == 2))
     });
-    let imm = u32::from(a.is_signed()) | u32::from(b.is_signed()) << 1;
-    cx.alu_with(f, &[Type::U32, a, b, Type::U32], imm)
+    cx.alu_with(f, &[Type::U32, a, b, Type::U32], signs)
 }

@@ -2,7 +2,7 @@
 
 use crate::ast::{Operand, Type};
 use crate::lanes::bits::{PermuteMode, funnel, logic3, permute, permute_mode};
-use crate::lanes::{AluFn, alu, each, uniform};
+use crate::lanes::{AluFn, Regs, alu, each, lanes_of, uniform};
 use crate::program::{Op, Operands};
 
 use super::context::{Context, Result, immediate};
@@ -70,10 +70,15 @@ pub(super) fn lop3(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if ty != Type::B32 {
         return cx.wrong_type(ty);
     }
-    cx.arity(5..=5)?;
+    let join = cx.choose(&[("or", false), ("and", true)]);
+    let operands = if join.is_some() { 6 } else { 5 };
+    cx.arity(operands..=operands)?;
     let Operand::Int(lut @ 0..=255) = cx.operand(4)? else {
         return Err("the truth table of `lop3` must be a number from 0 to 255".to_owned());
     };
+    if let Some(is_and) = join {
+        return lop3_joined(cx, *lut as u32, is_and);
+    }
     let f: AluFn = |r, o, m| {
         let lut = o.imm;
         crate::lanes::map::<crate::lanes::U32, crate::lanes::U32, crate::lanes::U32, crate::lanes::U32>(
@@ -86,6 +91,38 @@ pub(super) fn lop3(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let (a, b, c) = (cx.source(1, ty)?, cx.source(2, ty)?, cx.source(3, ty)?);
     let d = cx.destination(0, ty)?;
     Ok(Op::Alu { f, o: Operands { d, a, b, c, imm: *lut as u32, e: 0 } })
+}
+
+/// Decodes the form of `lop3` that also joins whether the result is not 0 with a predicate.
+fn lop3_joined(cx: &mut Cx<'_, '_, '_>, lut: u32, is_and: bool) -> Result<Op> {
+    fn run<const WRITES: bool>(r: &mut Regs, o: &Operands, m: u32) {
+        let (lut, negate, is_and) = (o.imm & 0xff, o.imm >> 8 & 1 == 1, o.imm >> 9 & 1 == 1);
+        let mut value = 0;
+        for lane in lanes_of(m) {
+            let [a, b, c] = [o.a, o.b, o.c].map(|row| r.words[usize::from(row)][lane]);
+            let result = logic3(lut, a, b, c);
+            value |= u32::from(result != 0) << lane;
+            if WRITES {
+                r.words[usize::from(o.d)][lane] = result;
+            }
+        }
+        let other = r.predicates[(o.imm >> 16) as usize] ^ if negate { u32::MAX } else { 0 };
+        value = if is_and { value & other } else { value | other };
+        let p = &mut r.predicates[usize::from(o.e)];
+        *p = *p & !m | value & m;
+    }
+    let (a, b, c) = (cx.source(1, Type::B32)?, cx.source(2, Type::B32)?, cx.source(3, Type::B32)?);
+    let (other, negate) = cx.predicate(5)?;
+    let Operand::Pair(result, truth) = cx.operand(0)? else {
+        return Err("`lop3` with a predicate needs two destinations, `d|p`".to_owned());
+    };
+    let (f, d): (AluFn, u16) = match &**result {
+        Operand::Sink => (run::<false>, 0),
+        result => (run::<true>, cx.destination_of(result, Type::B32)?),
+    };
+    let e = cx.destination_of(truth, Type::Pred)?;
+    let imm = lut | u32::from(negate) << 8 | u32::from(is_and) << 9 | u32::from(other) << 16;
+    Ok(Op::Alu { f, o: Operands { d, a, b, c, imm, e } })
 }
 
 fn constant_amount(cx: &Cx<'_, '_, '_>, limit: u64) -> Result<Option<u32>> {

@@ -11,7 +11,7 @@ use crate::program::{Init, LANES, Op, Operands};
 use super::context::{Context, Result};
 use super::rows::File;
 use super::symbols::Symbol;
-use super::{narrow, special, wide};
+use super::{integer, narrow, special, wide};
 
 type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 
@@ -277,6 +277,9 @@ const ROUNDINGS: [(&str, (Round, bool)); 9] = [
 ];
 
 pub(super) fn cvt(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    if cx.has("pack") {
+        return integer::cvt_pack(cx);
+    }
     if ["e4m3x2", "e5m2x2", "tf32"].iter().any(|narrow| cx.has(narrow)) {
         return narrow::cvt(cx);
     }

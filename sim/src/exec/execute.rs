@@ -360,9 +360,10 @@ impl Warp {
                 let values = std::array::from_fn(value);
                 commit(&mut self.regs.words[usize::from(o.d)], &values, mask);
             }
-            Op::Trap { assertion } if mask != 0 => {
-                let kind = if assertion { FaultKind::Assertion } else { FaultKind::Trap };
-                return trouble(kind, mask.trailing_zeros());
+            Op::Trap if mask != 0 => return trouble(FaultKind::Trap, mask.trailing_zeros()),
+            Op::Assertion(index) if mask != 0 => {
+                let lane = mask.trailing_zeros();
+                return trouble(self.failed_assertion(context, index, lane as usize), lane);
             }
             Op::ActiveMask { d } => {
                 commit(&mut self.regs.words[usize::from(d)], &[self.active; LANES], mask);
@@ -388,7 +389,12 @@ impl Warp {
                 self.condition(context, &program.condition_calls[index as usize], mask)?;
             }
             Op::Heap(index) => self.heap(context, &program.heap_calls[index as usize], mask)?,
-            Op::Trap { .. } | Op::Nop | Op::Alu { .. } | Op::Compare { .. } | Op::Branch { .. } => {}
+            Op::Trap
+            | Op::Assertion(_)
+            | Op::Nop
+            | Op::Alu { .. }
+            | Op::Compare { .. }
+            | Op::Branch { .. } => {}
         }
         Ok(Next::Plain)
     }

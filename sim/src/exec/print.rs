@@ -1,17 +1,19 @@
-//! Device-side `printf`.
+//! Device-side `printf`, and the texts of failed assertions.
 
 use std::borrow::Cow;
 use std::sync::PoisonError;
 
 use sprintf::{Printf, vsprintf};
 
+use crate::error::{FailedAssertion, FaultKind};
 use crate::lanes::lanes_of;
 use crate::memory::{Space, classify, window};
 use crate::observe::AccessKind;
+use crate::program::Assertion;
 
 use super::backing::{Bytes, Global, Lanes, Source};
-use super::float_text::{flags, float_text};
 use super::memory::{bad_access, name};
+use super::number_text::{flags, float_text, integer_text};
 use super::warp::Warp;
 use super::{ExecContext, Outcome, Probe};
 
@@ -38,6 +40,8 @@ struct Conversion<'f> {
     how: &'f str,
     letter: char,
     bytes: u32,
+    /// Bits of an integer that are printed, which the length modifiers `h` and `hh` reduce.
+    bits: u32,
 }
 
 impl Warp {
@@ -110,6 +114,33 @@ impl Warp {
         Ok((said, count))
     }
 
+    /// Returns the fault of a failed assertion, without its texts if they cannot be read.
+    pub(super) fn failed_assertion<P: Probe>(
+        &mut self,
+        context: &mut ExecContext<'_, P>,
+        index: Option<u32>,
+        lane: usize,
+    ) -> FaultKind {
+        let call = index.map(|index| context.launch.entry.program.assertions[index as usize]);
+        let failed = call.and_then(|Assertion { frame, message, file, line, function }| {
+            let begin = frame.map_or(0, |row| self.regs.words[usize::from(row)][lane]);
+            let mut parameter = |at: u32, bytes| {
+                let address = window(Space::Local) + u64::from(at + begin);
+                self.fetch(context, address, bytes, lane).ok()
+            };
+            let addresses = [parameter(message, 8)?, parameter(file, 8)?, parameter(function, 8)?];
+            let line = parameter(line, 4)? as u32;
+            let mut text = |address| {
+                let text = self.text(context, address, lane).ok()?;
+                Some(text.replace(char::is_control, "?"))
+            };
+            let [message, file, function] = addresses;
+            let (message, file, function) = (text(message)?, text(file)?, text(function)?);
+            Some(Box::new(FailedAssertion { message, file, line, function }))
+        });
+        FaultKind::Assertion(failed)
+    }
+
     fn text<P: Probe>(
         &mut self,
         context: &mut ExecContext<'_, P>,
@@ -170,6 +201,11 @@ fn conversion(text: &str) -> Option<(Conversion<'_>, &str)> {
     let letter = letters.chars().next()?;
     let wide = size.contains(['l', 'j', 'z', 't', 'q']);
     let whole = if wide { 8 } else { 4 };
+    let bits = match size.matches('h').count() {
+        0 => 8 * whole,
+        1 => 16,
+        _ => 8,
+    };
     let (kind, bytes) = match letter {
         '%' => (Kind::Percent, 0),
         'd' | 'i' => (Kind::Signed, whole),
@@ -180,25 +216,31 @@ fn conversion(text: &str) -> Option<(Conversion<'_>, &str)> {
         'p' => (Kind::Pointer, 8),
         _ => return None,
     };
-    Some((Conversion { kind, how, letter, bytes }, &letters[letter.len_utf8()..]))
+    Some((Conversion { kind, how, letter, bytes, bits }, &letters[letter.len_utf8()..]))
 }
 
 fn converted(conversion: &Conversion<'_>, value: u64, text: Option<&str>) -> Vec<u8> {
-    let Conversion { kind, letter, bytes, .. } = *conversion;
+    let Conversion { kind, letter, bits, .. } = *conversion;
     let how = &*bounded(conversion.how);
-    let signed = if bytes == 4 { i64::from(value as u32 as i32) } else { value as i64 };
+    let unused = u64::BITS - bits;
+    let signed = ((value << unused) as i64) >> unused;
     let (float, text) = (f64::from_bits(value), text.unwrap_or_default());
     let pointer = format!("{value:#x}");
     let (letter, argument): (char, &dyn Printf) = match kind {
-        // The `sprintf` crate rounds ties away from zero, and writes no exponent for 0.
+        // The `sprintf` crate ignores the precision of integers, rounds ties of floats away from zero,
+        // and writes no exponent for 0.
+        Kind::Signed => {
+            return integer_text(how, letter, signed < 0, signed.unsigned_abs()).into_bytes();
+        }
+        Kind::Unsigned => {
+            return integer_text(how, letter, false, value << unused >> unused).into_bytes();
+        }
         Kind::Float if !letter.eq_ignore_ascii_case(&'a') => {
             return float_text(how, letter, float).into_bytes();
         }
         // The byte need not be valid UTF-8.
         Kind::Character => return padded(how, vec![value as u8]),
         Kind::Percent => return vec![b'%'],
-        Kind::Signed => (letter, &signed),
-        Kind::Unsigned => (letter, &value),
         Kind::Float => (letter, &float),
         Kind::Text => (letter, &text),
         Kind::Pointer => ('s', &pointer),
@@ -233,6 +275,22 @@ fn padded(how: &str, character: Vec<u8>) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn length_modifiers_limit_the_bits_of_integers() {
+        let printed = |format: &str, value: u64| {
+            let (conversion, _) = conversion(format).expect("it is one");
+            String::from_utf8(converted(&conversion, value, None)).unwrap()
+        };
+        // The expected texts are the output of glibc.
+        assert_eq!(printed("%hd", 70_000), "4464");
+        assert_eq!(printed("%hhd", 200), "-56");
+        assert_eq!(printed("%hhu", 300), "44");
+        assert_eq!(printed("%hx", 0xffff_ffff), "ffff");
+        assert_eq!(printed("%d", 0xffff_ffff), "-1");
+        assert_eq!(printed("%lld", u64::MAX), "-1");
+        assert_eq!(printed("%llu", u64::MAX), u64::MAX.to_string());
+    }
 
     #[test]
     fn field_width_and_precision_are_limited() {

@@ -143,6 +143,24 @@ pub(crate) fn dot4(a: u32, b: u32, a_signed: bool, b_signed: bool) -> u32 {
     products.map(|(x, y)| byte(x, a_signed) * byte(y, b_signed)).sum::<i32>() as u32
 }
 
+/// Returns the sum of the products of the 16-bit halves of `a` and the lower two bytes of `b` (`dp2a`).
+pub(crate) fn dot2(a: u32, b: u32, a_signed: bool, b_signed: bool) -> u32 {
+    let half = |value: u16| if a_signed { i32::from(value as i16) } else { i32::from(value) };
+    let byte = |value: u8| if b_signed { i32::from(value as i8) } else { i32::from(value) };
+    let [low, high, ..] = b.to_le_bytes();
+    (half(a as u16) * byte(low)).wrapping_add(half((a >> 16) as u16) * byte(high)) as u32
+}
+
+/// Returns `b`, above it `a`, both limited to a type of `bits` bits, and above these the lower bits of
+/// `c` (`cvt.pack`).
+pub(crate) fn pack(a: u32, b: u32, c: u32, bits: u32, is_signed: bool) -> u32 {
+    let (least, most) =
+        if is_signed { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) };
+    let limited = |value: u32| (value as i32).clamp(least, most) as u32 & ((1 << bits) - 1);
+    let rest = if bits == 16 { 0 } else { c << (2 * bits) };
+    limited(b) | limited(a) << bits | rest
+}
+
 pub(crate) const fn low24(value: i32) -> i64 {
     ((value << 8) >> 8) as i64
 }

@@ -8,7 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// host traps.
 pub(crate) const FIRST_ADDRESS: u64 = 1 << 48;
 const DEVICE_ADDRESSES: u64 = 1 << 44;
-const ALIGNMENT: u64 = 256;
+/// The size from which on allocations begin at multiples of [`PAGE`], as on a GPU.
+const LARGE: u64 = 1 << 20;
+const PAGE: u64 = 2 << 20;
+/// The alignment of smaller allocations.
+const ALIGNMENT: u64 = 512;
 /// Unused bytes between allocations, so that an access past the end of one is an error and does not hit
 /// the next.
 const GAP: u64 = 4096;
@@ -111,9 +115,27 @@ impl AddressSpace {
     pub(super) fn reserve(&self, bytes: u64) -> Option<u64> {
         // A panic cannot leave the state inconsistent: a reservation is a single store.
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        let base = *next;
-        let after = base.checked_add(bytes)?.checked_add(GAP)?.next_multiple_of(ALIGNMENT);
+        let base = next.next_multiple_of(if bytes < LARGE { ALIGNMENT } else { PAGE });
+        let after = base.checked_add(bytes)?.checked_add(GAP)?;
         (after <= self.end).then(|| *next = after)?;
         Some(base)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_allocations_begin_at_pages() {
+        let addresses = AddressSpace::of_device(1, Budget::new(1 << 30));
+        let mut end = 0;
+        for bytes in [0, 1, 513, LARGE - 1, LARGE, 3, LARGE + 1, 5 * PAGE, 512] {
+            let base = addresses.reserve(bytes).unwrap();
+            let alignment = if bytes < LARGE { 512 } else { 2 << 20 };
+            assert!(base.is_multiple_of(alignment) && base >= end, "{bytes} bytes at {base:#x}");
+            end = base + bytes + GAP;
+        }
+        assert_eq!(addresses.reserve(DEVICE_ADDRESSES), None);
     }
 }

@@ -63,8 +63,8 @@ impl GlobalMemory {
         result
     }
 
-    /// Allocates zeroed memory, aligned to 256 bytes. An allocation of 0 bytes has an address that may
-    /// only be freed.
+    /// Allocates zeroed memory, aligned as on a GPU: to 2 MiB from 1 MiB on, else to 512 bytes. An
+    /// allocation of 0 bytes has an address that may only be freed.
     ///
     /// # Errors
     /// Returns [`Error::MemoryLimit`] if the bytes would exceed a limit, and [`Error::HostMemory`] if

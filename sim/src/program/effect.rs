@@ -42,7 +42,7 @@ impl Op {
             Self::Store(access) | Self::Atomic(access) => Effect::Write(access),
             Self::Branch { target, .. } => Effect::Branch(target),
             Self::BranchIndex { table, .. } => Effect::BranchTable(table),
-            Self::Exit | Self::Return | Self::Trap { .. } => Effect::End,
+            Self::Exit | Self::Return | Self::Trap | Self::Assertion(_) => Effect::End,
             Self::Barrier(barrier) => Effect::Barrier(barrier),
             Self::Call(_) | Self::Matrix(_) | Self::ClusterBarrier { .. } | Self::Collective { .. } => {
                 Effect::Converge

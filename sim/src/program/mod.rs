@@ -41,6 +41,7 @@ pub(crate) struct Program {
     pub(crate) barriers: Vec<Barrier>,
     pub(crate) asynchronous: Vec<AsyncOp>,
     pub(crate) prints: Vec<Print>,
+    pub(crate) assertions: Vec<Assertion>,
     pub(crate) condition_calls: Vec<ConditionCall>,
     pub(crate) heap_calls: Vec<HeapCall>,
     pub(crate) matrices: Vec<MatrixOp>,
@@ -76,6 +77,17 @@ pub(crate) struct Print {
     pub(crate) format: u32,
     pub(crate) arguments: u32,
     pub(crate) result: Option<u32>,
+}
+
+/// A call of `__assertfail`: the offsets in local memory of the addresses of the message and the file,
+/// of the line, and of the address of the function's name. `frame` is as in [`Print`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Assertion {
+    pub(crate) frame: Option<u16>,
+    pub(crate) message: u32,
+    pub(crate) file: u32,
+    pub(crate) line: u32,
+    pub(crate) function: u32,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -230,9 +242,10 @@ pub(crate) enum Op {
     Heap(u32),
     /// A call of `cudaGraphSetConditional`; index into the table of these calls.
     Condition(u32),
-    Trap {
-        assertion: bool,
-    },
+    Trap,
+    /// A call of `__assertfail`; index into the table of these calls, or `None` if it has other
+    /// parameters.
+    Assertion(Option<u32>),
     Barrier(u32),
     ClusterBarrier {
         wait: bool,

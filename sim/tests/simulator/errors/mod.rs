@@ -397,24 +397,44 @@ fn text_that_is_not_supported() {
             .contains("special register `%tid` has 32 bits, but 64 are needed")
     );
     assert!(refused("lop3.b32 %r0, %r1, %r2, %r3, 256;").contains("from 0 to 255"));
+    for count in [16, 36, 264] {
+        let text = format!("setmaxnreg.inc.sync.aligned.u32 {count};");
+        assert!(refused(&text).contains("must be a multiple of 8 from 24 to 256"), "{count}");
+    }
+    assert!(refused("setmaxnreg.inc.sync.u32 32;").contains("`setmaxnreg` needs `.aligned`"));
+    assert!(refused("cvt.pack.s8.s32.b32 %r0, %r1, %r2, %r3;").contains("`cvt.pack` needs `.sat`"));
 }
 
 #[test]
 fn a_failed_assertion_ends_the_launch() {
     let declared = ".extern .func __assertfail (.param .b64 what, .param .b64 file, .param .b32 line, \
                     .param .b64 function, .param .b64 size);";
+    // "i != 5", "a.c\n" and "k".
+    let texts = ".global .align 1 .b8 what[7] = {105, 32, 33, 61, 32, 53, 0};
+        .global .align 1 .b8 file[5] = {97, 46, 99, 10, 0}; .global .align 1 .b8 name[2] = {107, 0};";
     let body = "setp.ne.u32 %p0, %r0, 5; @%p0 bra FINE;
         { .param .b64 a; .param .b64 b; .param .b32 c; .param .b64 d; .param .b64 e;
+        .reg .b64 %text; mov.u64 %text, what; cvta.global.u64 %text, %text; st.param.b64 [a], %text;
+        mov.u64 %text, file; cvta.global.u64 %text, %text; st.param.b64 [b], %text; st.param.b32 [c], 17;
+        mov.u64 %text, name; cvta.global.u64 %text, %text; st.param.b64 [d], %text; st.param.b64 [e], 1;
         call.uni __assertfail, (a, b, c, d, e); }
         FINE:";
-    let text = kernel(body).replace(".extern .shared .b8 dyn[];", declared);
+    let text = kernel(body).replace(".extern .shared .b8 dyn[];", &format!("{declared} {texts}"));
     let gpu = Gpu::new(device());
     let data = gpu.alloc(256).expect("memory");
     let launch = Launch::linear(1, 32);
     let error =
         gpu.launch(&Module::parse(&text).expect("it parses"), "k", &launch, &Args::new().ptr(data));
     let Err(Error::Fault(fault)) = error else { panic!("no fault") };
-    assert_eq!((fault.kind, fault.thread), (FaultKind::Assertion, [5, 0, 0]));
+    assert_eq!(fault.thread, [5, 0, 0]);
+    assert_eq!(fault.kind.to_string(), "assertion failed: `i != 5` at a.c?:17 in k");
+    // A call with other parameters is the same fault without texts.
+    let other = text.replace(declared, ".extern .func __assertfail (.param .b64 what);");
+    let other = other.replace("(a, b, c, d, e)", "(a)");
+    let error =
+        gpu.launch(&Module::parse(&other).expect("it parses"), "k", &launch, &Args::new().ptr(data));
+    let Err(Error::Fault(fault)) = error else { panic!("no fault") };
+    assert_eq!(fault.kind, FaultKind::Assertion(None));
 }
 
 #[test]

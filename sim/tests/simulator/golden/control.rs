@@ -25,6 +25,8 @@ pub(crate) fn cases() -> Vec<Case> {
             |lane| [lane % 3],
             |lane| [lane % 3 * 10 + 10],
         ),
+        case("r = r", "setmaxnreg.inc.sync.aligned.u32 32; mov.u32 %o0, %i0;", &[(&[5], &[5])]),
+        case("r = r", "setmaxnreg.dec.sync.aligned.u32 256; mov.u32 %o0, %i0;", &[(&[5], &[5])]),
         // Exited lanes store nothing: their outputs stay 0.
         lanes(
             "r = r",

@@ -31,6 +31,17 @@ fn logic() -> Vec<Case> {
             &[(&[0xff00, 0xf0f0, 0xcccc], &[0xc33c])],
         ),
         case("r = r r r", "lop3.b32 %o0, %i0, %i1, %i2, 0;", &[(&[1, 2, 3], &[0])]),
+        case(
+            "rp = r r r p",
+            "lop3.or.b32 %o0|%o1, %i0, %i1, %i2, 0x80, %i3;",
+            &[(&[7, 6, 3, 0], &[2, 1]), (&[1, 2, 4, 0], &[0, 0]), (&[1, 2, 4, 1], &[0, 1])],
+        ),
+        case(
+            "rp = r r r p",
+            "lop3.and.b32 %o0|%o1, %i0, %i1, %i2, 0xfe, !%i3;",
+            &[(&[1, 2, 4, 0], &[7, 1]), (&[1, 2, 4, 1], &[7, 0]), (&[0, 0, 0, 0], &[0, 0])],
+        ),
+        case("p = r r r p", "lop3.or.b32 _|%o0, %i0, %i1, %i2, 0xfe, %i3;", &[(&[0, 0, 1, 0], &[1])]),
         case("r = r r r", "lop3.b32 %o0, %i0, %i1, %i2, 0xff;", &[(&[1, 2, 3], &[ONES32])]),
     ];
     // The immediate of `lop3` is the expression evaluated on the bytes 0xf0, 0xcc and 0xaa.

@@ -1,6 +1,6 @@
-//! Floats formatted as by C's `printf`: digits are rounded once, half to even.
+//! Numbers formatted as by C's `printf`: the digits of floats are rounded once, half to even.
 
-/// Digits after the decimal point if a conversion gives no precision.
+/// Digits of a float after the decimal point if a conversion gives no precision.
 const DIGITS: usize = 6;
 
 struct How {
@@ -9,7 +9,7 @@ struct How {
     alternate: bool,
     sign: &'static str,
     width: usize,
-    precision: usize,
+    precision: Option<usize>,
 }
 
 impl How {
@@ -31,7 +31,19 @@ impl How {
             alternate: set.contains('#'),
             sign,
             width: number(width),
-            precision: precision.map_or(DIGITS, number),
+            precision: precision.map(number),
+        }
+    }
+
+    /// Fills a text up to the width, with zeros after `prefix` if the flags say so and `zeros` is set.
+    fn padded(&self, prefix: &str, text: &str, zeros: bool) -> String {
+        let fill = self.width.saturating_sub(prefix.len() + text.len());
+        if self.left {
+            format!("{prefix}{text}{}", " ".repeat(fill))
+        } else if self.zeros && zeros {
+            format!("{prefix}{}{text}", "0".repeat(fill))
+        } else {
+            format!("{}{prefix}{text}", " ".repeat(fill))
         }
     }
 }
@@ -41,32 +53,54 @@ pub(super) fn flags(how: &str) -> (&str, &str) {
     how.split_at(how.len() - behind.len())
 }
 
+/// Formats an integer, whose sign and magnitude these are, by `%d`, `%u`, `%x`, `%X` or `%o`.
+pub(super) fn integer_text(how: &str, letter: char, is_negative: bool, magnitude: u64) -> String {
+    let how = How::of(how);
+    let mut digits = match letter {
+        'x' => format!("{magnitude:x}"),
+        'X' => format!("{magnitude:X}"),
+        'o' => format!("{magnitude:o}"),
+        _ => magnitude.to_string(),
+    };
+    if let Some(least) = how.precision {
+        digits = if magnitude == 0 { String::new() } else { digits };
+        digits.insert_str(0, &"0".repeat(least.saturating_sub(digits.len())));
+    }
+    let prefix = match letter {
+        'd' | 'i' => {
+            if is_negative {
+                "-"
+            } else {
+                how.sign
+            }
+        }
+        'x' if how.alternate && magnitude != 0 => "0x",
+        'X' if how.alternate && magnitude != 0 => "0X",
+        'o' if how.alternate && !digits.starts_with('0') => "0",
+        _ => "",
+    };
+    how.padded(prefix, &digits, how.precision.is_none())
+}
+
 /// Formats a number by `%f`, `%e`, `%g` or their upper-case forms. Neither width nor precision may
 /// exceed 2^15.
 pub(super) fn float_text(how: &str, letter: char, value: f64) -> String {
     let how = How::of(how);
     let sign = if value.is_sign_negative() { "-" } else { how.sign };
-    let magnitude = value.abs();
+    let (magnitude, precision) = (value.abs(), how.precision.unwrap_or(DIGITS));
     let mut text = if !value.is_finite() {
         if value.is_nan() { "nan" } else { "inf" }.to_owned()
     } else {
         match letter.to_ascii_lowercase() {
-            'e' => with_exponent(magnitude, how.precision, how.alternate),
-            'g' => shortest(magnitude, how.precision.max(1), how.alternate),
-            _ => fixed(magnitude, how.precision, how.alternate),
+            'e' => with_exponent(magnitude, precision, how.alternate),
+            'g' => shortest(magnitude, precision.max(1), how.alternate),
+            _ => fixed(magnitude, precision, how.alternate),
         }
     };
     if letter.is_ascii_uppercase() {
         text.make_ascii_uppercase();
     }
-    let fill = how.width.saturating_sub(sign.len() + text.len());
-    if how.left {
-        format!("{sign}{text}{}", " ".repeat(fill))
-    } else if how.zeros && value.is_finite() {
-        format!("{sign}{}{text}", "0".repeat(fill))
-    } else {
-        format!("{}{sign}{text}", " ".repeat(fill))
-    }
+    how.padded(sign, &text, value.is_finite())
 }
 
 fn fixed(magnitude: f64, precision: usize, alternate: bool) -> String {
@@ -112,6 +146,41 @@ fn in_digits(magnitude: f64, precision: usize) -> (String, i32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The expected texts are the output of glibc.
+    #[test]
+    fn integers_are_written_as_c_does() {
+        for (how, letter, value, expected) in [
+            (".10", 'd', 3, "0000000003"),
+            (".3", 'd', -3, "-003"),
+            (".0", 'd', 0, ""),
+            (".", 'x', 0, ""),
+            ("8.3", 'd', 5, "     005"),
+            ("-8.3", 'd', 5, "005     "),
+            ("+.3", 'd', 5, "+005"),
+            (".3", 'x', 10, "00a"),
+            ("#.4", 'x', 10, "0x000a"),
+            (".3", 'u', 7, "007"),
+            ("05", 'd', 42, "00042"),
+            ("+05", 'd', 3, "+0003"),
+            ("-05", 'd', 3, "3    "),
+            (" 05", 'd', 7, " 0007"),
+            ("08.3", 'd', -7, "    -007"),
+            (".3", 'o', 8, "010"),
+            ("#", 'o', 8, "010"),
+            ("#.3", 'o', 8, "010"),
+            ("#.0", 'o', 0, "0"),
+            ("#", 'x', 0, "0"),
+            ("#", 'X', 255, "0XFF"),
+            ("#08", 'x', 255, "0x0000ff"),
+            ("-+6", 'd', 7, "+7    "),
+            ("+", 'u', 7, "7"),
+            ("", 'i', i64::MIN, "-9223372036854775808"),
+        ] {
+            let found = integer_text(how, letter, value < 0, value.unsigned_abs());
+            assert_eq!(found, expected, "%{how}{letter} of {value}");
+        }
+    }
 
     /// The expected texts are the output of glibc.
     #[test]
