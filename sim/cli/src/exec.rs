@@ -11,9 +11,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use clap::builder::PossibleValuesParser;
 use object::{Object, read::elf::ElfFile64};
 
-use warpfold_sim_driver::fatbin;
+use warpfold_sim_driver::{CAPABILITIES, CAPABILITY_VARIABLE, fatbin};
 use warpfold_sim_report::{Diagnostic, exchange};
 
 use crate::{Done, call::Limits, report::ReportArgs};
@@ -31,6 +32,10 @@ pub(crate) struct Args {
     /// Number of simulated GPUs, 1 to 16
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     gpus: u32,
+    /// Compute capability of the GPUs, for programs whose only PTX is for a newer GPU, or that choose
+    /// kernels by it [default: 9.0, or that of WARPFOLD_SIM_CAPABILITY]
+    #[arg(long, value_name = "X.Y", value_parser = PossibleValuesParser::new(CAPABILITIES))]
+    capability: Option<String>,
     /// Round allocations up to a multiple of BYTES, a power of two up to 2 MiB. An H200 rounds to 512
     /// bytes, so that a kernel may read a few bytes past the end of an array without a fault
     #[arg(long, value_name = "BYTES", default_value_t = 1)]
@@ -119,6 +124,9 @@ pub(crate) fn run(args: &Args) -> Result<Done> {
         .env("WARPFOLD_SIM_TELL", "1")
         .env(exchange::STEPS, args.limits.steps.to_string())
         .env(exchange::SECONDS, args.limits.seconds.to_string());
+    if let Some(capability) = &args.capability {
+        command.env(CAPABILITY_VARIABLE, capability);
+    }
     if let Some(seed) = args.seed {
         command.env(exchange::SEED, seed.to_string());
     }

@@ -77,7 +77,7 @@ fn code_of(kind: &FaultKind) -> c_int {
         | FaultKind::BranchIndex { .. } => CUDA_ERROR_ILLEGAL_INSTRUCTION,
         FaultKind::NoFunction { .. } => CUDA_ERROR_INVALID_PC,
         FaultKind::CallDepth(_) => CUDA_ERROR_HARDWARE_STACK_ERROR,
-        FaultKind::Assertion => CUDA_ERROR_ASSERT,
+        FaultKind::Assertion(_) => CUDA_ERROR_ASSERT,
         // On a GPU, kernels with these faults hang until the process is ended.
         FaultKind::StepLimit { .. }
         | FaultKind::ThreadStepLimit { .. }

@@ -5,10 +5,12 @@
 //! 13 with each `--compress-mode`: a header of 16 bytes, which gives the number of bytes after it, and
 //! parts, each with a header of its own.
 
-use std::{error, fmt, io::Read};
+use std::{cmp::Reverse, error, fmt, io::Read};
 
-/// The newest target that the simulated devices run.
-pub const NEWEST_TARGET: u32 = 90;
+use warpfold_ptx::Arch;
+
+/// The newest target that simulated devices run unless `WARPFOLD_SIM_CAPABILITY` chooses another.
+pub const NEWEST_TARGET: u32 = Arch::SIMULATED.number();
 /// The first bytes of a fat binary.
 pub const MAGIC: [u8; 4] = [0x50, 0xed, 0x55, 0xba];
 pub(crate) const HEAD_BYTES: usize = 16;
@@ -22,6 +24,8 @@ const MOST_TEXT: u64 = 65 << 20;
 /// Maximum compression ratio, which is LZ4's. Data with a higher ratio was made to exhaust memory.
 const MOST_RATIO: u64 = 255;
 const MOST_NAMED: usize = 8;
+/// Maximum parts that are decompressed to find one for the device, more than any compiler writes.
+const MOST_TRIED: usize = 32;
 
 /// Values of [`Part::kind`].
 const PTX: u16 = 1;
@@ -89,32 +93,44 @@ struct Part<'a> {
     whole: u64,
 }
 
-/// Returns the PTX for the newest target that is not newer than `newest`. A target is ten times the
-/// major number of its compute capability plus the minor one.
+/// Returns the PTX for the newest target that a device of the target `newest` runs: it is not newer, and
+/// not for another architecture alone, as that for `sm_90a`. A target is ten times the major number of
+/// its compute capability plus the minor one.
 ///
 /// # Errors
 /// Returns a [`FatError`] if the image is corrupt or has no such PTX.
 pub fn ptx(image: &[u8], newest: u32) -> Result<String, FatError> {
     let parts = parts(image).ok_or(FatError::Corrupt)?;
     let of = |kind: u16| parts.iter().filter(move |part| part.kind == kind);
-    let Some(part) = of(PTX).filter(|part| part.arch <= newest).max_by_key(|part| part.arch) else {
-        let ptx = of(PTX).map(|part| format!("PTX for sm_{}", part.arch));
-        let code = of(MACHINE_CODE).map(|part| format!("machine code for sm_{}", part.arch));
-        let mut names: Vec<String> = ptx.chain(code).take(MOST_NAMED).collect();
-        let more = of(PTX).count() + of(MACHINE_CODE).count() - names.len();
-        if more > 0 {
-            names.push(format!("{more} more"));
+    let mut runnable: Vec<_> = of(PTX).filter(|part| part.arch <= newest).collect();
+    runnable.sort_by_key(|part| Reverse(part.arch));
+    for part in runnable.into_iter().take(MOST_TRIED) {
+        let text = decompressed(part).ok_or(FatError::Corrupt)?;
+        let text = String::from_utf8(text).map_err(|_| FatError::Corrupt)?;
+        // The header of a part has the number of the target without its suffix.
+        if target_of(&text).is_none_or(|target| Arch::new(newest / 10, newest % 10).runs(target)) {
+            return Ok(text.trim_end_matches('\0').to_owned());
         }
-        let has = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
-        let reason = format!(
-            "the fat binary has {has}; the simulator takes PTX for sm_{newest} or older: compile with \
-             -arch=compute_{newest}"
-        );
-        return Err(FatError::NoPtx { reason });
-    };
-    let text = decompressed(part).ok_or(FatError::Corrupt)?;
-    let text = String::from_utf8(text).map_err(|_| FatError::Corrupt)?;
-    Ok(text.trim_end_matches('\0').to_owned())
+    }
+    let ptx = of(PTX).map(|part| format!("PTX for sm_{}", part.arch));
+    let code = of(MACHINE_CODE).map(|part| format!("machine code for sm_{}", part.arch));
+    let mut names: Vec<String> = ptx.chain(code).take(MOST_NAMED).collect();
+    let more = of(PTX).count() + of(MACHINE_CODE).count() - names.len();
+    if more > 0 {
+        names.push(format!("{more} more"));
+    }
+    let has = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+    let reason = format!(
+        "the fat binary has {has}; the simulator takes PTX for sm_{newest} or older: compile with \
+         -arch=compute_{newest}"
+    );
+    Err(FatError::NoPtx { reason })
+}
+
+/// Returns the target that a PTX text names.
+fn target_of(text: &str) -> Option<Arch> {
+    let (_, rest) = text.split_once(".target")?;
+    rest.trim_start().split(|c: char| !c.is_alphanumeric() && c != '_').next()?.parse().ok()
 }
 
 fn parts(image: &[u8]) -> Option<Vec<Part<'_>>> {
@@ -173,7 +189,7 @@ fn number<const N: usize>(bytes: &[u8], from: usize) -> Option<[u8; N]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{HEAD_BYTES, MAGIC, bytes, each, is_empty, ptx};
+    use super::{HEAD_BYTES, MAGIC, bytes, each, is_empty, ptx, target_of};
 
     fn part(kind: u16, arch: u32, flags: u64, stored: &[u8], whole: usize) -> Vec<u8> {
         let padded = stored.len().next_multiple_of(8);
@@ -212,6 +228,15 @@ mod tests {
             assert!(says.contains(word), "{says}");
         }
         assert!(ptx(&self::fat(&[]), 90).unwrap_err().to_string().contains("has nothing"));
+        let of = |arch: u32, target: &str| {
+            part(1, arch, 0, format!(".version 8.0\n.target {target}, debug\n").as_bytes(), 0)
+        };
+        let fat = self::fat(&[of(80, "sm_80"), of(90, "sm_90a"), of(100, "sm_100f")]);
+        let target = |device| target_of(&ptx(&fat, device).unwrap()).unwrap().to_string();
+        assert_eq!(
+            [86, 90, 100, 103, 120].map(target),
+            ["sm_80", "sm_90a", "sm_100f", "sm_100f", "sm_80"]
+        );
     }
 
     #[test]

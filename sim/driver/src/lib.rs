@@ -24,7 +24,9 @@
 //!   error.
 //!
 //! `WARPFOLD_SIM_DEVICES` sets the number of devices. Each has compute capability 9.0 and 8
-//! multiprocessors, and they can be each other's peers unless `,apart` follows the number. Tests can
+//! multiprocessors, and they can be each other's peers unless `,apart` follows the number.
+//! `WARPFOLD_SIM_CAPABILITY` sets another capability, from 8.0 to 12.1, for programs whose only PTX is
+//! for a newer GPU, or that choose their kernels by it; other limits are always those of 9.0. Tests can
 //! make calls fail ([`inject`]), watch work ([`watch()`]), and read instruction counts ([`counters`],
 //! [`take_last_launch`]).
 //!
@@ -88,7 +90,7 @@ pub use inject::{FAIL_VARIABLE, Fault, Injected, inject};
 pub use late::{LATE_VARIABLE, RunsLate, run_late};
 pub use log::{CallLog, record_calls};
 pub use watch::{Counters, LaunchRecord, SimLaunch, Watcher, take_last_launch};
-pub use world::Finding;
+pub use world::{CAPABILITIES, CAPABILITY_VARIABLE, Finding};
 
 #[derive(Debug)]
 struct Simulator;

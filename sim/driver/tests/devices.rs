@@ -21,10 +21,15 @@ fn again(test: &str, variable: &str, value: &str) -> Output {
 /// Returns whether this process has `count` devices. If not, runs the test in a process that has them,
 /// and checks that the test passes.
 fn has_devices(test: &str, count: &str) -> bool {
-    if std::env::var(DEVICES).is_ok_and(|value| value == count) {
+    has(test, DEVICES, count)
+}
+
+/// Returns whether this process has the value in its environment, as [`has_devices`] does.
+fn has(test: &str, variable: &str, value: &str) -> bool {
+    if std::env::var(variable).is_ok_and(|own| own == value) {
         return true;
     }
-    let output = again(test, DEVICES, count);
+    let output = again(test, variable, value);
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && out.contains("1 passed"), "{out}{err}");
     false
@@ -432,6 +437,50 @@ fn device_attributes_match_the_capability() {
     let mut name = [0_u8; 8];
     ok!(cuDeviceGetName(name.as_mut_ptr().cast(), 8, 0));
     assert_eq!(&name, b"PTX sim\0", "as much as there is room for");
+}
+
+#[test]
+fn devices_have_the_capability_of_the_environment() {
+    if !has("devices_have_the_capability_of_the_environment", "WARPFOLD_SIM_CAPABILITY", "8.6") {
+        return;
+    }
+    let session = Session::new();
+    let ask = |attribute| get!(cuDeviceGetAttribute(attribute, 0));
+    assert_eq!(ask(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR), 8);
+    assert_eq!(ask(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR), 6);
+    assert_eq!(ask(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH), 0);
+    let (mut major, mut minor) = (0, 0);
+    ok!(cuDeviceComputeCapability(&mut major, &mut minor, 0));
+    assert_eq!((major, minor), (8, 6));
+    let attribute = |function, attribute| get!(cuFuncGetAttribute(attribute, function));
+    let nothing = session.function("nothing");
+    assert_eq!(attribute(nothing, CU_FUNC_ATTRIBUTE_BINARY_VERSION), 86);
+    let text = |target| {
+        format!(".version 9.2\n.target {target}\n.address_size 64\n.visible .entry k() {{ ret; }}\0")
+    };
+    let load = |target| {
+        let mut module = ptr::null_mut();
+        let code = code!(cuModuleLoadData(&mut module, text(target).as_ptr().cast()));
+        (code, module)
+    };
+    assert_eq!(load("sm_90").0, CUDA_ERROR_INVALID_PTX, "{}", detail());
+    assert!(detail().contains("the text is for sm_90; the device is sm_86"), "{}", detail());
+    assert_eq!(load("sm_80a").0, CUDA_ERROR_INVALID_PTX, "for devices of 8.0 alone");
+    // The architecture of the text, and not the version of its language, 92.
+    for (target, number) in [("sm_86", 86), ("sm_86a", 86), ("sm_80", 80)] {
+        let (code, module) = load(target);
+        assert_eq!(code, 0, "{}", detail());
+        assert_eq!(attribute(common::function(module, "k"), CU_FUNC_ATTRIBUTE_PTX_VERSION), number);
+    }
+}
+
+#[test]
+fn unknown_capabilities_are_refused() {
+    let output = again("device_attributes_match_the_capability", "WARPFOLD_SIM_CAPABILITY", "9.1\n");
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    let expected =
+        "WARPFOLD_SIM_CAPABILITY is `9.1\\n`; allowed are 8.0, 8.6, 8.7, 8.8, 8.9, 9.0, 10.0, ";
+    assert!(!output.status.success() && said.contains(expected), "{said}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Functions of CUDA 13.0's driver that are not simulated. They are exported because some clients look
-//! up every function at startup; only a call is an error.
+//! Functions of CUDA's driver that are not simulated. They are exported because some clients, such as
+//! cudarc, look up every function at startup; only a call is an error.
 
 use std::{
     ffi::c_int,
@@ -28,99 +28,91 @@ macro_rules! absent {
 }
 
 absent! {
-    cuArray3DCreate cuArray3DGetDescriptor
-    cuArrayCreate cuArrayGetDescriptor
+    cuArray3DCreate cuArray3DGetDescriptor cuArrayCreate cuArrayGetDescriptor
     cuArrayGetMemoryRequirements cuArrayGetPlane cuArrayGetSparseProperties
     cuCheckpointProcessCheckpoint cuCheckpointProcessGetRestoreThreadId cuCheckpointProcessGetState
     cuCheckpointProcessLock cuCheckpointProcessRestore cuCheckpointProcessUnlock
-    cuCoredumpGetAttribute cuCoredumpGetAttributeGlobal cuCoredumpSetAttribute
-    cuCoredumpSetAttributeGlobal cuCtxAttach cuCtxCreate cuCtxDestroy
-    cuCtxDetach cuCtxFromGreenCtx cuCtxGetDevResource cuCtxGetDevice_v2 cuCtxGetExecAffinity
-    cuCtxPopCurrent cuCtxPushCurrent cuCtxRecordEvent cuCtxResetPersistingL2Cache cuCtxSetFlags
-    cuCtxSynchronize_v2 cuCtxWaitEvent cuDestroyExternalMemory cuDestroyExternalSemaphore
-    cuDevResourceGenerateDesc cuDevSmResourceSplitByCount cuDeviceGetDevResource
-    cuDeviceGetExecAffinitySupport cuDeviceGetHostAtomicCapabilities
-    cuDeviceGetLuid cuDeviceGetNvSciSyncAttributes cuDeviceGetP2PAtomicCapabilities
-    cuDeviceGetProperties
-    cuDevicePrimaryCtxRelease cuDevicePrimaryCtxReset cuDevicePrimaryCtxSetFlags
-    cuDeviceRegisterAsyncNotification cuDeviceTotalMem
-    cuDeviceUnregisterAsyncNotification cuEventDestroy cuExternalMemoryGetMappedBuffer
-    cuExternalMemoryGetMappedMipmappedArray cuFlushGPUDirectRDMAWrites cuFuncSetBlockShape
-    cuFuncSetSharedSize  cuGetProcAddress cuGetProcAddress_v2_ptsz
-    cuGraphAddBatchMemOpNode cuGraphAddChildGraphNode cuGraphAddDependencies
-    cuGraphAddDependencies_v2 cuGraphAddEventRecordNode cuGraphAddEventWaitNode
-    cuGraphAddExternalSemaphoresSignalNode cuGraphAddExternalSemaphoresWaitNode
-    cuGraphBatchMemOpNodeGetParams cuGraphBatchMemOpNodeSetParams cuGraphChildGraphNodeGetGraph
-    cuGraphDestroyNode cuGraphEventRecordNodeGetEvent
-    cuGraphEventRecordNodeSetEvent cuGraphEventWaitNodeGetEvent cuGraphEventWaitNodeSetEvent
-    cuGraphExecBatchMemOpNodeSetParams cuGraphExecChildGraphNodeSetParams
+    cuCoredumpDeregisterCompleteCallback cuCoredumpDeregisterStartCallback cuCoredumpGetAttribute
+    cuCoredumpGetAttributeGlobal cuCoredumpRegisterCompleteCallback cuCoredumpRegisterStartCallback
+    cuCoredumpSetAttribute cuCoredumpSetAttributeGlobal cuCtxAttach cuCtxCreate cuCtxDestroy cuCtxDetach
+    cuCtxFromGreenCtx cuCtxGetDevResource cuCtxGetDevice_v2 cuCtxGetExecAffinity cuCtxPopCurrent
+    cuCtxPushCurrent cuCtxRecordEvent cuCtxResetPersistingL2Cache cuCtxSetFlags cuCtxSynchronize_v2
+    cuCtxWaitEvent cuDestroyExternalMemory cuDestroyExternalSemaphore cuDevResourceGenerateDesc
+    cuDevSmResourceSplit cuDevSmResourceSplitByCount cuDeviceGetCliqueCount cuDeviceGetCliqueInfo
+    cuDeviceGetDevResource cuDeviceGetExecAffinitySupport cuDeviceGetFabricClusterUuid
+    cuDeviceGetHostAtomicCapabilities cuDeviceGetLuid cuDeviceGetNvSciSyncAttributes
+    cuDeviceGetP2PAtomicCapabilities cuDeviceGetProperties cuDevicePrimaryCtxRelease
+    cuDevicePrimaryCtxReset cuDevicePrimaryCtxSetFlags cuDeviceRegisterAsyncNotification
+    cuDeviceTotalMem cuDeviceUnregisterAsyncNotification cuEventDestroy cuExternalMemoryGetMappedBuffer
+    cuExternalMemoryGetMappedMipmappedArray cuFlushGPUDirectRDMAWrites cuFuncGetParamCount
+    cuFuncSetBlockShape cuFuncSetSharedSize cuGetProcAddress_v2_ptsz
+    cuGraphAddBatchMemOpNode cuGraphAddChildGraphNode cuGraphAddDependencies cuGraphAddDependencies_v2
+    cuGraphAddEventRecordNode cuGraphAddEventWaitNode cuGraphAddExternalSemaphoresSignalNode
+    cuGraphAddExternalSemaphoresWaitNode cuGraphAddNode_v3 cuGraphBatchMemOpNodeGetParams
+    cuGraphBatchMemOpNodeSetParams cuGraphChildGraphNodeGetGraph cuGraphDestroyNode
+    cuGraphEventRecordNodeGetEvent cuGraphEventRecordNodeSetEvent cuGraphEventWaitNodeGetEvent
+    cuGraphEventWaitNodeSetEvent cuGraphExecBatchMemOpNodeSetParams cuGraphExecChildGraphNodeSetParams
     cuGraphExecEventRecordNodeSetEvent cuGraphExecEventWaitNodeSetEvent
     cuGraphExecExternalSemaphoresSignalNodeSetParams cuGraphExecExternalSemaphoresWaitNodeSetParams
-    cuGraphExecGetFlags
-    cuGraphExecNodeSetParams cuGraphExecUpdate
+    cuGraphExecGetFlags cuGraphExecGetId cuGraphExecNodeSetParams cuGraphExecUpdate
     cuGraphExternalSemaphoresSignalNodeGetParams cuGraphExternalSemaphoresSignalNodeSetParams
     cuGraphExternalSemaphoresWaitNodeGetParams cuGraphExternalSemaphoresWaitNodeSetParams
-    cuGraphGetEdges_v2 cuGraphGetRootNodes cuGraphHostNodeGetParams cuGraphHostNodeSetParams
-    cuGraphInstantiate
-    cuGraphKernelNodeCopyAttributes cuGraphKernelNodeGetAttribute cuGraphKernelNodeSetAttribute
-    cuGraphMemcpyNodeGetParams cuGraphMemcpyNodeSetParams
-    cuGraphMemsetNodeGetParams cuGraphMemsetNodeSetParams cuGraphNodeFindInClone
-    cuGraphNodeGetDependencies cuGraphNodeGetDependencies_v2 cuGraphNodeGetDependentNodes
-    cuGraphNodeGetDependentNodes_v2 cuGraphNodeGetEnabled cuGraphNodeSetEnabled cuGraphNodeSetParams
-    cuGraphReleaseUserObject cuGraphRemoveDependencies cuGraphRemoveDependencies_v2
-    cuGraphRetainUserObject cuGraphicsMapResources cuGraphicsResourceGetMappedMipmappedArray
-    cuGraphicsResourceGetMappedPointer cuGraphicsResourceGetMappedPointer_v2
-    cuGraphicsResourceSetMapFlags cuGraphicsResourceSetMapFlags_v2
+    cuGraphGetEdges_v2 cuGraphGetId cuGraphGetRootNodes cuGraphHostNodeGetParams
+    cuGraphHostNodeSetParams cuGraphInstantiate cuGraphKernelNodeCopyAttributes
+    cuGraphKernelNodeGetAttribute cuGraphKernelNodeSetAttribute cuGraphMemcpyNodeGetParams
+    cuGraphMemcpyNodeSetParams cuGraphMemsetNodeGetParams cuGraphMemsetNodeSetParams
+    cuGraphNodeFindInClone cuGraphNodeGetContainingGraph cuGraphNodeGetDependencies
+    cuGraphNodeGetDependencies_v2 cuGraphNodeGetDependentNodes cuGraphNodeGetDependentNodes_v2
+    cuGraphNodeGetEnabled cuGraphNodeGetLocalId cuGraphNodeGetParams cuGraphNodeGetToolsId
+    cuGraphNodeSetEnabled cuGraphNodeSetParams cuGraphNodeSetParams_v2 cuGraphReleaseUserObject
+    cuGraphRemoveDependencies cuGraphRemoveDependencies_v2 cuGraphRetainUserObject
+    cuGraphicsMapResources cuGraphicsResourceGetMappedMipmappedArray cuGraphicsResourceGetMappedPointer
+    cuGraphicsResourceGetMappedPointer_v2 cuGraphicsResourceSetMapFlags cuGraphicsResourceSetMapFlags_v2
     cuGraphicsSubResourceGetMappedArray cuGraphicsUnmapResources cuGraphicsUnregisterResource
-    cuGreenCtxCreate cuGreenCtxDestroy cuGreenCtxGetDevResource cuGreenCtxGetId
-    cuGreenCtxRecordEvent cuGreenCtxStreamCreate cuGreenCtxWaitEvent cuImportExternalMemory
-    cuImportExternalSemaphore cuIpcCloseMemHandle cuIpcGetEventHandle cuIpcGetMemHandle
-    cuIpcOpenEventHandle cuIpcOpenMemHandle cuIpcOpenMemHandle_v2
-    cuLaunch cuLaunchCooperativeKernelMultiDevice cuLaunchGrid
-    cuLaunchGridAsync
-    cuLibraryGetManaged cuLibraryGetUnifiedFunction
-    cuLinkAddData
-    cuLinkAddFile cuLinkCreate
-    cuLogsCurrent cuLogsDumpToFile cuLogsDumpToMemory cuLogsRegisterCallback
-    cuLogsUnregisterCallback cuMemAddressFree cuMemAddressReserve cuMemAdvise_v2 cuMemAlloc
-    cuMemAllocHost cuMemAllocPitch cuMemBatchDecompressAsync cuMemCreate
-    cuMemDiscardAndPrefetchBatchAsync cuMemDiscardBatchAsync cuMemExportToShareableHandle cuMemFree
-    cuMemGetAccess cuMemGetAddressRange cuMemGetAllocationGranularity
-    cuMemGetAllocationPropertiesFromHandle cuMemGetDefaultMemPool cuMemGetHandleForAddressRange
-    cuMemGetInfo cuMemGetMemPool cuMemHostGetDevicePointer cuMemHostRegister
-    cuMemImportFromShareableHandle cuMemMap cuMemMapArrayAsync cuMemPoolExportPointer
-    cuMemPoolExportToShareableHandle cuMemPoolImportFromShareableHandle cuMemPoolImportPointer
-    cuMemPrefetchAsync_ptsz cuMemPrefetchAsync_v2 cuMemPrefetchBatchAsync cuMemRangeGetAttribute
-    cuMemRangeGetAttributes cuMemRelease cuMemRetainAllocationHandle cuMemSetAccess cuMemSetMemPool
-    cuMemUnmap cuMemcpy2D cuMemcpy2DAsync cuMemcpy2DUnaligned
-    cuMemcpy3D cuMemcpy3DAsync
-    cuMemcpy3DBatchAsync cuMemcpy3DBatchAsync_ptsz cuMemcpy3DBatchAsync_v2 cuMemcpy3DPeer
-    cuMemcpy3DPeerAsync cuMemcpyAtoA cuMemcpyAtoD
-    cuMemcpyAtoH cuMemcpyAtoHAsync cuMemcpyBatchAsync
-    cuMemcpyBatchAsync_ptsz cuMemcpyBatchAsync_v2 cuMemcpyDtoA cuMemcpyDtoD
-    cuMemcpyDtoDAsync cuMemcpyDtoH cuMemcpyDtoHAsync cuMemcpyHtoA cuMemcpyHtoAAsync
-    cuMemcpyHtoD cuMemcpyHtoDAsync cuMemsetD16 cuMemsetD2D16
-    cuMemsetD2D16Async cuMemsetD2D16_v2 cuMemsetD2D32 cuMemsetD2D32Async cuMemsetD2D32_v2
-    cuMemsetD2D8 cuMemsetD2D8Async cuMemsetD2D8_v2 cuMemsetD32 cuMemsetD8 cuMipmappedArrayCreate
-    cuMipmappedArrayDestroy cuMipmappedArrayGetLevel cuMipmappedArrayGetMemoryRequirements
-    cuMipmappedArrayGetSparseProperties cuModuleEnumerateFunctions cuModuleGetFunctionCount
-    cuModuleGetGlobal cuModuleGetSurfRef cuModuleGetTexRef cuMulticastAddDevice cuMulticastBindAddr
-    cuMulticastBindMem cuMulticastCreate cuMulticastGetGranularity cuMulticastUnbind cuParamSetSize
+    cuGreenCtxCreate cuGreenCtxDestroy cuGreenCtxGetDevResource cuGreenCtxGetId cuGreenCtxRecordEvent
+    cuGreenCtxStreamCreate cuGreenCtxWaitEvent cuImportExternalMemory cuImportExternalSemaphore
+    cuIpcCloseMemHandle cuIpcGetEventHandle cuIpcGetMemHandle cuIpcOpenEventHandle cuIpcOpenMemHandle
+    cuIpcOpenMemHandle_v2 cuKernelGetParamCount cuLaunch cuLaunchCooperativeKernelMultiDevice
+    cuLaunchGrid cuLaunchGridAsync cuLaunchHostFunc_v2 cuLibraryGetManaged cuLibraryGetUnifiedFunction
+    cuLinkAddData cuLinkAddFile cuLinkCreate cuLogicalEndpointAddDevice cuLogicalEndpointBindAddr
+    cuLogicalEndpointBindMem cuLogicalEndpointCreate cuLogicalEndpointDestroy cuLogicalEndpointExport
+    cuLogicalEndpointGetLimits cuLogicalEndpointIdRelease cuLogicalEndpointIdReserve
+    cuLogicalEndpointImport cuLogicalEndpointQuery cuLogicalEndpointUnbind cuLogsCurrent
+    cuLogsDumpToFile cuLogsDumpToMemory cuLogsRegisterCallback cuLogsUnregisterCallback cuMemAddressFree
+    cuMemAddressReserve cuMemAdvise_v2 cuMemAlloc cuMemAllocHost cuMemAllocPitch
+    cuMemBatchDecompressAsync cuMemCreate cuMemDiscardAndPrefetchBatchAsync cuMemDiscardBatchAsync
+    cuMemExportToShareableHandle cuMemFree cuMemGetAccess cuMemGetAddressRange
+    cuMemGetAllocationGranularity cuMemGetAllocationPropertiesFromHandle cuMemGetDefaultMemPool
+    cuMemGetHandleForAddressRange cuMemGetInfo cuMemGetLocationInfo cuMemGetMemPool
+    cuMemHostGetDevicePointer cuMemHostRegister cuMemImportFromShareableHandle cuMemMap
+    cuMemMapArrayAsync cuMemPoolExportPointer cuMemPoolExportToShareableHandle
+    cuMemPoolImportFromShareableHandle cuMemPoolImportPointer cuMemPrefetchAsync_ptsz
+    cuMemPrefetchAsync_v2 cuMemPrefetchBatchAsync cuMemRangeGetAttribute cuMemRangeGetAttributes
+    cuMemRelease cuMemRetainAllocationHandle cuMemSetAccess cuMemSetMemPool cuMemUnmap cuMemcpy2D
+    cuMemcpy2DAsync cuMemcpy2DUnaligned cuMemcpy3D cuMemcpy3DAsync cuMemcpy3DBatchAsync
+    cuMemcpy3DBatchAsync_ptsz cuMemcpy3DBatchAsync_v2 cuMemcpy3DPeer cuMemcpy3DPeerAsync
+    cuMemcpy3DWithAttributesAsync cuMemcpyAtoA cuMemcpyAtoD cuMemcpyAtoH cuMemcpyAtoHAsync
+    cuMemcpyBatchAsync cuMemcpyBatchAsync_ptsz cuMemcpyBatchAsync_v2 cuMemcpyDtoA cuMemcpyDtoD
+    cuMemcpyDtoDAsync cuMemcpyDtoH cuMemcpyDtoHAsync cuMemcpyHtoA cuMemcpyHtoAAsync cuMemcpyHtoD
+    cuMemcpyHtoDAsync cuMemcpyWithAttributesAsync cuMemsetD16 cuMemsetD2D16 cuMemsetD2D16Async
+    cuMemsetD2D16_v2 cuMemsetD2D32 cuMemsetD2D32Async cuMemsetD2D32_v2 cuMemsetD2D8 cuMemsetD2D8Async
+    cuMemsetD2D8_v2 cuMemsetD32 cuMemsetD8 cuMipmappedArrayCreate cuMipmappedArrayDestroy
+    cuMipmappedArrayGetLevel cuMipmappedArrayGetMemoryRequirements cuMipmappedArrayGetSparseProperties
+    cuModuleEnumerateFunctions cuModuleGetFunctionCount cuModuleGetGlobal cuModuleGetSurfRef
+    cuModuleGetTexRef cuMulticastAddDevice cuMulticastBindAddr cuMulticastBindAddr_v2 cuMulticastBindMem
+    cuMulticastBindMem_v2 cuMulticastCreate cuMulticastGetGranularity cuMulticastUnbind cuParamSetSize
     cuParamSetTexRef cuParamSetf cuParamSeti cuParamSetv cuPointerSetAttribute cuProfilerInitialize
-    cuSignalExternalSemaphoresAsync cuStreamBatchMemOp
-    cuStreamBatchMemOp_ptsz cuStreamBatchMemOp_v2 cuStreamBeginCapture
-    cuStreamBeginCapture_ptsz cuStreamCopyAttributes cuStreamDestroy cuStreamGetAttribute
-    cuStreamGetCaptureInfo_ptsz cuStreamGetCaptureInfo_v2_ptsz
-    cuStreamGetCtx_v2 cuStreamGetDevice cuStreamGetGreenCtx cuStreamSetAttribute
-    cuStreamUpdateCaptureDependencies_ptsz
-    cuStreamWaitValue32 cuStreamWaitValue32_ptsz
+    cuSignalExternalSemaphoresAsync cuStreamBatchMemOp cuStreamBatchMemOp_ptsz cuStreamBatchMemOp_v2
+    cuStreamBeginCapture cuStreamBeginCaptureToCig cuStreamBeginCapture_ptsz
+    cuStreamBeginRecaptureToGraph cuStreamCopyAttributes cuStreamDestroy cuStreamEndCaptureToCig
+    cuStreamGetAttribute cuStreamGetCaptureInfo_ptsz cuStreamGetCaptureInfo_v2_ptsz cuStreamGetCtx_v2
+    cuStreamGetDevResource cuStreamGetDevice cuStreamGetGreenCtx cuStreamSetAttribute
+    cuStreamUpdateCaptureDependencies_ptsz cuStreamWaitValue32 cuStreamWaitValue32_ptsz
     cuStreamWaitValue32_v2 cuStreamWaitValue64 cuStreamWaitValue64_ptsz cuStreamWaitValue64_v2
     cuStreamWriteValue32 cuStreamWriteValue32_ptsz cuStreamWriteValue32_v2 cuStreamWriteValue64
-    cuStreamWriteValue64_ptsz cuStreamWriteValue64_v2
-    cuSurfRefGetArray cuSurfRefSetArray cuTensorMapEncodeIm2col
-    cuTensorMapEncodeIm2colWide cuTensorMapEncodeTiled cuTensorMapReplaceAddress
-    cuTexObjectGetResourceViewDesc
-    cuTexRefCreate cuTexRefDestroy cuTexRefGetAddress
+    cuStreamWriteValue64_ptsz cuStreamWriteValue64_v2 cuSurfRefGetArray cuSurfRefSetArray
+    cuTensorMapEncodeIm2col cuTensorMapEncodeIm2colWide cuTensorMapEncodeTiled cuTensorMapReplaceAddress
+    cuTexObjectGetResourceViewDesc cuTexRefCreate cuTexRefDestroy cuTexRefGetAddress
     cuTexRefGetAddressMode cuTexRefGetAddress_v2 cuTexRefGetArray cuTexRefGetBorderColor
     cuTexRefGetFilterMode cuTexRefGetFlags cuTexRefGetFormat cuTexRefGetMaxAnisotropy
     cuTexRefGetMipmapFilterMode cuTexRefGetMipmapLevelBias cuTexRefGetMipmapLevelClamp

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Functions that `warpfold_sim_driver` does not simulate return `CUDA_ERROR_NOT_SUPPORTED`. Functions
-//! of CUDA 13.0 that `warpfold_driver` does not declare do so as well, and report the call on stderr.
+//! that `warpfold_driver` does not declare, except `cuGetProcAddress`, do so as well, and report the
+//! call on stderr.
 //! `cuGetProcAddress_v2` finds the declared functions.
 
 // Printing macros panic if standard output or error is closed or full.
@@ -50,3 +51,20 @@ fn api() -> &'static Api {
 }
 
 for_each_function!(export);
+
+/// Looks up a function, with the parameters of CUDA 11.
+///
+/// # Safety
+/// The contract of the driver's function of this name.
+// SAFETY: name and type are those of the driver's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGetProcAddress(
+    symbol: *const c_char,
+    function: *mut *mut c_void,
+    cuda_version: c_int,
+    flags: u64,
+) -> c_int {
+    // SAFETY: the caller keeps the contract of the driver's function; the newer form takes a null
+    // status.
+    unsafe { (api().cuGetProcAddress_v2)(symbol, function, cuda_version, flags, std::ptr::null_mut()) }
+}

@@ -3,6 +3,7 @@
 #[cfg(target_os = "linux")]
 mod linux {
     use std::{
+        collections::HashSet,
         fs,
         os::unix::fs::symlink,
         path::{Path, PathBuf},
@@ -10,6 +11,7 @@ mod linux {
         sync::OnceLock,
     };
 
+    use object::Object;
     use warpfold_tests::root;
 
     struct Made {
@@ -290,6 +292,34 @@ mod linux {
             assert_eq!(said(&output), ("sum of 1000 is 499500\n".to_owned(), String::new()));
             assert!(output.status.success());
         }
+    }
+
+    /// cudarc, and with it cubecl, burn and candle, looks up every function of the newest driver at its
+    /// start.
+    #[test]
+    fn the_driver_library_has_every_function_that_cudarc_declares() {
+        let workspace = warpfold_suite_build::workspace::Workspace::locate().unwrap();
+        let built = xtask::build_sim::ensure(&workspace, false).unwrap();
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.current_dir(root()).args(["metadata", "--offline", "--locked", "--format-version", "1"]);
+        let metadata: serde_json::Value =
+            serde_json::from_slice(&cargo.output().unwrap().stdout).unwrap();
+        let mut packages = metadata["packages"].as_array().unwrap().iter();
+        let cudarc = packages.find(|package| package["name"] == "cudarc").unwrap();
+        let manifest = Path::new(cudarc["manifest_path"].as_str().unwrap());
+        let source = fs::read_to_string(manifest.with_file_name("src/driver/sys/mod.rs")).unwrap();
+        let declared = source.split("pub unsafe fn ").skip(1).filter_map(|rest| rest.split('(').next());
+        let is_of_driver = |name: &&str| {
+            name.strip_prefix("cu").is_some_and(|rest| rest.starts_with(char::is_uppercase))
+        };
+        let declared: Vec<&str> = declared.filter(is_of_driver).collect();
+        assert!(declared.len() > 500, "{} functions", declared.len());
+        let library = fs::read(built.join("lib/libcuda.so.1")).unwrap();
+        let exports = object::File::parse(&*library).unwrap().exports().unwrap();
+        let exported: HashSet<&[u8]> = exports.iter().map(object::Export::name).collect();
+        let absent: Vec<_> =
+            declared.iter().filter(|name| !exported.contains(name.as_bytes())).collect();
+        assert!(absent.is_empty(), "the simulator's libcuda.so.1 does not export {absent:?}");
     }
 
     /// The simulator's libraries are in the folder `lib` beside its program.

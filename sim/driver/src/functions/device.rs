@@ -1,11 +1,11 @@
 use warpfold_driver::sys::*;
+use warpfold_ptx::Arch;
 
 use crate::failure::{Outcome, fail};
 use crate::ffi::{Buffer, Out, PoolId, Text};
 use crate::world::{self, MULTIPROCESSORS, State, limits};
 
 const NAME: &str = "PTX simulator";
-const CAPABILITY: (c_int, c_int) = (9, 0);
 /// PCI bus number of the first device. Each device has a bus of its own.
 const FIRST_BUS: c_int = 0xf0;
 
@@ -53,8 +53,9 @@ pub(crate) fn cuDeviceComputeCapability(
     device: CUdevice,
 ) -> Outcome {
     checked(&world::lock(), device)?;
-    major.put(CAPABILITY.0)?;
-    minor.put(CAPABILITY.1)
+    let capability = world::arch().capability();
+    major.put(as_c_int(capability.0))?;
+    minor.put(as_c_int(capability.1))
 }
 
 pub(crate) fn cuDeviceGetPCIBusId(pci_bus_id: Buffer, len: c_int, device: CUdevice) -> Outcome {
@@ -123,15 +124,14 @@ pub(crate) fn cuDeviceGetAttribute(
 /// Returns an attribute of a device. Attributes not listed here are 0 (texture and surface sizes,
 /// clocks, links); `None` for numbers that CUDA 13 does not know.
 fn attribute_of(attribute: CUdevice_attribute, device: CUdevice) -> Option<c_int> {
-    let known = |limit: u32| limit as c_int;
     Some(match attribute {
         CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK
         | CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X
-        | CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y => known(limits::THREADS_PER_BLOCK),
+        | CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y => as_c_int(limits::THREADS_PER_BLOCK),
         CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z => 64,
         CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X => c_int::MAX,
         CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y | CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z => 65_535,
-        CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK => known(limits::SHARED_PER_BLOCK),
+        CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK => as_c_int(limits::SHARED_PER_BLOCK),
         CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY => 65_536,
         CU_DEVICE_ATTRIBUTE_WARP_SIZE => 32,
         CU_DEVICE_ATTRIBUTE_MAX_PITCH => c_int::MAX,
@@ -139,26 +139,37 @@ fn attribute_of(attribute: CUdevice_attribute, device: CUdevice) -> Option<c_int
         | CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR => 65_536,
         CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT | CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT => 512,
         CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT => 32,
-        CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT => known(MULTIPROCESSORS),
+        CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT => as_c_int(MULTIPROCESSORS),
         CU_DEVICE_ATTRIBUTE_COMPUTE_MODE => CU_COMPUTEMODE_DEFAULT,
         CU_DEVICE_ATTRIBUTE_PCI_BUS_ID => FIRST_BUS + device,
-        CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR => known(limits::THREADS_PER_MULTIPROCESSOR),
-        CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR => known(limits::BLOCKS_PER_MULTIPROCESSOR),
-        CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT => 2,
-        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR => CAPABILITY.0,
-        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR => CAPABILITY.1,
-        CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR => {
-            known(limits::SHARED_PER_MULTIPROCESSOR)
+        CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR => {
+            as_c_int(limits::THREADS_PER_MULTIPROCESSOR)
         }
-        CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN => known(limits::SHARED_PER_BLOCK_OPTIN),
-        CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK => known(limits::RESERVED_SHARED_PER_BLOCK),
+        CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR => as_c_int(limits::BLOCKS_PER_MULTIPROCESSOR),
+        CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT => 2,
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR => as_c_int(world::arch().capability().0),
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR => as_c_int(world::arch().capability().1),
+        CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR => {
+            as_c_int(limits::SHARED_PER_MULTIPROCESSOR)
+        }
+        CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN => {
+            as_c_int(limits::SHARED_PER_BLOCK_OPTIN)
+        }
+        CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK => {
+            as_c_int(limits::RESERVED_SHARED_PER_BLOCK)
+        }
         CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO => 2,
         CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT => 4,
         CU_DEVICE_ATTRIBUTE_NUMA_ID | CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID => -1,
+        CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH => c_int::from(world::arch().has(Arch::HOPPER)),
         _ if is_there(attribute) => 1,
         CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK..CU_DEVICE_ATTRIBUTE_MAX => 0,
         _ => return None,
     })
+}
+
+fn as_c_int(number: u32) -> c_int {
+    number as c_int
 }
 
 /// Returns whether an attribute names a feature that the simulator has.
@@ -182,7 +193,6 @@ fn is_there(attribute: CUdevice_attribute) -> bool {
             | CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED
             | CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED
             | CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
-            | CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH
     )
 }
 

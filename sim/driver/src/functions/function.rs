@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::sync::Arc;
 
 use warpfold_driver::sys::*;
+use warpfold_ptx::Arch;
 use warpfold_sim::Entry;
 
 use crate::failure::{Outcome, fail, fail_with};
@@ -74,7 +75,7 @@ pub(crate) fn cuFuncGetAttribute(
     let function = find(&state, function)?;
     let entry = function.entry()?;
     let cluster = entry.required_cluster();
-    let (major, minor) = function.program.version();
+    let target = function.program.target().parse().ok();
     value.put(match attribute {
         CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK => function.most_threads()? as c_int,
         CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES => entry.static_shared_bytes() as c_int,
@@ -82,8 +83,9 @@ pub(crate) fn cuFuncGetAttribute(
         CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES => entry.local_bytes() as c_int,
         // PTX registers are virtual; a GPU's compiler decides how many are used.
         CU_FUNC_ATTRIBUTE_NUM_REGS => 0,
-        CU_FUNC_ATTRIBUTE_PTX_VERSION => (10 * major + minor) as c_int,
-        CU_FUNC_ATTRIBUTE_BINARY_VERSION => 90,
+        // The virtual architecture, not the version of the PTX language.
+        CU_FUNC_ATTRIBUTE_PTX_VERSION => target.map_or(0, Arch::number) as c_int,
+        CU_FUNC_ATTRIBUTE_BINARY_VERSION => world::arch().number() as c_int,
         CU_FUNC_ATTRIBUTE_CACHE_MODE_CA => 0,
         CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES => function.most_dynamic_shared as c_int,
         CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT => function.carveout,

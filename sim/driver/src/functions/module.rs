@@ -10,9 +10,9 @@ use warpfold_driver::sys::*;
 use warpfold_sim::{Module, ptx};
 
 use crate::failure::{Failure, Outcome, fail, fail_with};
-use crate::fatbin::{self, FatError, NEWEST_TARGET};
+use crate::fatbin::{self, FatError};
 use crate::ffi::{ContextId, Image, ModuleId, Out, Text, list, put_if, write_text};
-use crate::world::{self, Guard, LoadedModule};
+use crate::world::{self, CAPABILITY_VARIABLE, Guard, LoadedModule};
 
 /// Maximum bytes read of a file: more than the simulator parses.
 const MAX_FILE: u64 = 65 << 20;
@@ -137,7 +137,7 @@ pub(super) fn load_into(state: &mut Guard, context: ContextId, program: &Module)
 pub(super) fn text_of(image: Image) -> Outcome<String> {
     Ok(match image {
         Image::Ptx(text) => text,
-        Image::Fat(bytes) => fatbin::ptx(&bytes, NEWEST_TARGET).map_err(unreadable)?,
+        Image::Fat(bytes) => fatbin::ptx(&bytes, world::arch().number()).map_err(unreadable)?,
         Image::Compiled(what) => {
             let detail = format!("the image is {what}; the simulator takes PTX text only");
             return fail_with(CUDA_ERROR_NO_BINARY_FOR_GPU, detail);
@@ -147,11 +147,13 @@ pub(super) fn text_of(image: Image) -> Outcome<String> {
 }
 
 fn unreadable(error: FatError) -> Failure {
-    let code = match error {
-        FatError::Corrupt => CUDA_ERROR_INVALID_IMAGE,
-        FatError::NoPtx { .. } => CUDA_ERROR_NO_BINARY_FOR_GPU,
-    };
-    Failure::new(code, error.to_string())
+    match error {
+        FatError::Corrupt => Failure::new(CUDA_ERROR_INVALID_IMAGE, error.to_string()),
+        FatError::NoPtx { .. } => {
+            let detail = format!("{error}, or choose a newer device by {CAPABILITY_VARIABLE}");
+            Failure::new(CUDA_ERROR_NO_BINARY_FOR_GPU, detail)
+        }
+    }
 }
 
 /// Returns the module of a text, parsed or from the cache. Each returned module has its own variables.
@@ -177,9 +179,11 @@ fn parse(text: &str) -> Outcome<Module> {
     }
     let module = Module::parse_each(text)
         .map_err(|error| Failure::new(CUDA_ERROR_INVALID_PTX, error.to_string()))?;
-    let digits: String = module.target().chars().filter(char::is_ascii_digit).collect();
-    if digits.parse::<u32>().is_ok_and(|target| target > NEWEST_TARGET) {
-        let detail = format!("the text is for {}; the device is sm_{NEWEST_TARGET}", module.target());
+    let (target, device) = (module.target(), world::arch());
+    if target.parse().is_ok_and(|target| !device.runs(target)) {
+        let detail = format!(
+            "the text is for {target}; the device is {device}, which {CAPABILITY_VARIABLE} chooses"
+        );
         return fail_with(CUDA_ERROR_INVALID_PTX, detail);
     }
     Ok(module)

@@ -43,6 +43,8 @@ const SINCE: &[(&str, c_int)] = &[
     ("cuCtxCreate_v4", 12_050),
     ("cuDeviceGetUuid_v2", 11_040),
     ("cuEventElapsedTime_v2", 12_080),
+    // The older form has fewer parameters. `libcuda.so.1` exports it, but here it is not found.
+    ("cuGetProcAddress_v2", 12_000),
     ("cuGraphAddKernelNode_v2", 12_000),
     ("cuGraphAddNode_v2", 12_030),
     ("cuGraphExecKernelNodeSetParams_v2", 12_000),
@@ -138,5 +140,7 @@ mod tests {
             [("cuMemAdvise", 12_020), ("cuMemPrefetchAsync", 12_020), ("cuGraphGetEdges", 12_030)];
         assert!(later.iter().all(|&(symbol, version)| name(symbol, version).is_none()));
         assert_eq!(name("cuNothing", 13_000), None);
+        assert_eq!(name("cuGetProcAddress", 11_030), None);
+        assert_eq!(name("cuGetProcAddress", 12_000).as_deref(), Some("cuGetProcAddress_v2"));
     }
 }

@@ -1,8 +1,9 @@
 //! The devices and their common limits.
 
 use std::env;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use warpfold_ptx::Arch;
 use warpfold_sim::{AddressSpace, Budget};
 
 use super::GraphPool;
@@ -26,6 +27,12 @@ pub(crate) const DEVICES_VARIABLE: &str = "WARPFOLD_SIM_DEVICES";
 const ROUND_VARIABLE: &str = "WARPFOLD_SIM_ROUND";
 /// Largest granularity: the size of a GPU page.
 const MOST_ROUND: u64 = 2 << 20;
+
+/// Environment variable with the compute capability of the devices.
+pub const CAPABILITY_VARIABLE: &str = "WARPFOLD_SIM_CAPABILITY";
+/// The compute capabilities that devices may have. The limits below are those of 9.0 for all of them.
+pub const CAPABILITIES: [&str; 11] =
+    ["8.0", "8.6", "8.7", "8.8", "8.9", "9.0", "10.0", "10.3", "11.0", "12.0", "12.1"];
 
 /// Suffix after the number of devices that makes no device a peer of another.
 const APART: &str = ",apart";
@@ -58,9 +65,30 @@ pub(crate) struct Device {
     pub(crate) graph_pool: GraphPool,
 }
 
+/// Returns the architecture of the devices.
+pub(crate) fn arch() -> Arch {
+    // `all` has returned the error for a wrong variable.
+    static ARCH: LazyLock<Arch> = LazyLock::new(|| arch_of_environment().unwrap_or(Arch::SIMULATED));
+    *ARCH
+}
+
+fn arch_of_environment() -> Result<Arch, String> {
+    let text = env::var_os(CAPABILITY_VARIABLE).unwrap_or_default();
+    let text = text.to_string_lossy();
+    if text.is_empty() {
+        return Ok(Arch::SIMULATED);
+    }
+    let known = CAPABILITIES.contains(&&*text).then(|| format!("sm_{}", text.replace('.', "")));
+    known.and_then(|name| name.parse().ok()).ok_or_else(|| {
+        let (text, all) = (text.escape_debug(), CAPABILITIES.join(", "));
+        format!("{CAPABILITY_VARIABLE} is `{text}`; allowed are {all}")
+    })
+}
+
 /// Creates the devices that the environment requests. They share the memory of the host. An error
 /// describes a wrong environment variable in one line.
 pub(super) fn all() -> Result<Vec<Device>, String> {
+    arch_of_environment()?;
     inject::check_environment()?;
     late::check_environment()?;
     let text = env::var(DEVICES_VARIABLE).unwrap_or_default();

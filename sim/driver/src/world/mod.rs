@@ -40,7 +40,8 @@ pub(crate) use context::{
     Context, current, lose_current_context, pop_current, push_current, seed, set_config, set_current,
     set_seed, set_step_limit, thread_number, watch_all,
 };
-pub(crate) use device::{Device, MULTIPROCESSORS, limits};
+pub use device::{CAPABILITIES, CAPABILITY_VARIABLE};
+pub(crate) use device::{Device, MULTIPROCESSORS, arch, limits};
 pub(crate) use event::{Event, Record};
 pub use findings::Finding;
 pub(crate) use graph::{Exec, Graph, Node, Unlike, Unready};
