@@ -1,5 +1,9 @@
 //! GPU primitives and collectives by scope (thread, warp, block, cluster, grid), for kernels written in
 //! Rust. A *collective* is a function that the threads of a scope call together, like those of CUB.
+
+// Empty for the host, so that tools for all packages of the workspace can include this one. The
+// attribute removes what follows it, and so precedes the features that a stable compiler refuses.
+#![cfg(target_arch = "nvptx64")]
 //!
 //! Kernels that use this crate are compiled to PTX by the stock compiler's NVPTX target, which
 //! `warpfold-build` runs from a build script, or by rust-cuda's `rustc_codegen_nvvm` (feature `nvvm`).
@@ -24,7 +28,8 @@
 //! }
 //! ```
 //!
-//! `examples/softmax` in the repository shows how such a crate is built, launched and tested.
+//! In the repository, `examples/template` is the shortest program with such a crate, and
+//! `examples/softmax` shows how one is launched and tested.
 //!
 //! # Scopes
 //!
@@ -38,8 +43,10 @@
 //!
 //! [`reduction`] has complete kernels, which reduce arrays of any length to one value or to one per row
 //! by any operation. [`reducer!`] declares the kernels of a user-defined
-//! [`Reduction`](reduction::Reduction), which `warpfold::Reducer` launches; `examples/statistics`
-//! defines two. [`binned`] has sums of floats whose bits do not depend on the order of the elements.
+//! [`Reduction`](reduction::Reduction), which `warpfold::Reducer` launches: of a function's values
+//! ([`Mapped`](reduction::Mapped)), of a comparison ([`FirstBy`](reduction::FirstBy)), or of partial
+//! results of any kind, as in `examples/statistics`. [`binned`] has sums of floats whose bits do not
+//! depend on the order of the elements.
 //!
 //! A collective takes any [`Value`] and any [`Operation`](op::Operation), including user-defined ones; a
 //! tuple combines several values at once. Sums of 32- and 64-bit integers, and extremes and bitwise
@@ -97,6 +104,8 @@ pub mod bulk;
 #[cfg(warpfold_sm_90)]
 pub mod cluster;
 pub mod copy;
+#[doc(hidden)]
+pub mod expression;
 pub mod grid;
 pub mod math;
 pub mod memory;

@@ -108,7 +108,7 @@ impl Shared<u32> {
     /// Same as [`get`](Self::get), for all words of the value.
     #[inline(always)]
     pub unsafe fn get_value<T: Value>(self, index: u32) -> T {
-        let mut at = index.wrapping_mul(T::WORDS);
+        let mut at = index.wrapping_mul(T::given_words());
         T::take(&mut || {
             // SAFETY: all words of the value exist and have been written, as the caller guarantees.
             let word = unsafe { self.get(at) };
@@ -123,7 +123,7 @@ impl Shared<u32> {
     /// Same as [`set`](Self::set), for all words of the value.
     #[inline(always)]
     pub unsafe fn set_value<T: Value>(self, index: u32, value: T) {
-        let mut at = index.wrapping_mul(T::WORDS);
+        let mut at = index.wrapping_mul(T::given_words());
         value.give(&mut |word| {
             // SAFETY: all words of the value are inside the array, as the caller guarantees.
             unsafe { self.set(at, word) };

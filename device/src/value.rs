@@ -7,6 +7,13 @@
 pub trait Value: Copy + 'static {
     /// Number of words.
     const WORDS: u32;
+    /// Returns the number of words that [`give`](Self::give) passes: [`WORDS`](Self::WORDS), unless the
+    /// host left out parts of a fused kernel.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn given_words() -> u32 {
+        Self::WORDS
+    }
     /// Passes the words to `to`, in order.
     fn give(self, to: &mut impl FnMut(u32));
     /// Builds the value from words, in order.
@@ -140,6 +147,10 @@ macro_rules! tuples {
         impl<$($name: Value),*> Value for ($($name,)*) {
             const WORDS: u32 = 0 $(+ $name::WORDS)*;
             #[inline(always)]
+            fn given_words() -> u32 {
+                0 $(+ $name::given_words())*
+            }
+            #[inline(always)]
             fn give(self, to: &mut impl FnMut(u32)) {
                 $(self.$at.give(to);)*
             }
@@ -155,6 +166,16 @@ macro_rules! tuples {
     )*};
 }
 
+impl Value for () {
+    const WORDS: u32 = 0;
+    #[inline(always)]
+    fn give(self, _to: &mut impl FnMut(u32)) {}
+    #[inline(always)]
+    fn take(_from: &mut impl FnMut() -> u32) -> Self {}
+    #[inline(always)]
+    fn map_words(self, _through: &mut impl FnMut(u32) -> u32) -> Self {}
+}
+
 tuples! {
     (A.0, B.1);
     (A.0, B.1, C.2);
@@ -163,6 +184,10 @@ tuples! {
 
 impl<T: Value, const LEN: usize> Value for [T; LEN] {
     const WORDS: u32 = LEN as u32 * T::WORDS;
+    #[inline(always)]
+    fn given_words() -> u32 {
+        LEN as u32 * T::given_words()
+    }
     #[inline(always)]
     fn give(self, to: &mut impl FnMut(u32)) {
         for value in self {
@@ -200,6 +225,10 @@ macro_rules! value {
 
         impl $(<$Generic: $crate::Value>)? $crate::Value for $Name $(<$Generic>)? {
             const WORDS: u32 = 0 $(+ <$ty as $crate::Value>::WORDS)*;
+            #[inline(always)]
+            fn given_words() -> u32 {
+                0 $(+ <$ty as $crate::Value>::given_words())*
+            }
             #[inline(always)]
             fn give(self, to: &mut impl FnMut(u32)) {
                 $($crate::Value::give(self.$field, to);)*

@@ -160,9 +160,19 @@ warp_reductions! {
 /// # Safety
 /// All lanes of the warp that exist call it together.
 #[inline(always)]
-pub unsafe fn reduce<T: Value, O: Operation<T>>(value: T, _op: O) -> T {
-    let members = members();
-    // SAFETY: all existing lanes call it together, as the caller guarantees, and take the same branch.
+pub unsafe fn reduce<T: Value, O: Operation<T>>(value: T, op: O) -> T {
+    // SAFETY: all existing lanes call it together, as the caller guarantees.
+    unsafe { reduce_among(value, op, members()) }
+}
+
+/// Reduces the values of the lanes in `members`, which are the first ones of the warp; the result is
+/// valid in each of them.
+///
+/// # Safety
+/// All lanes in `members` call it together.
+#[inline(always)]
+pub(crate) unsafe fn reduce_among<T: Value, O: Operation<T>>(value: T, _op: O, members: u32) -> T {
+    // SAFETY: all members call it together, as the caller guarantees, and take the same branch.
     unsafe {
         if let Some(result) = O::combine_warp(value, members) {
             result

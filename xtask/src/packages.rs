@@ -25,6 +25,9 @@ pub struct Package {
     targets: Vec<Target>,
     #[serde(default)]
     dependencies: Vec<Dependency>,
+    /// The table `package.metadata`, or null.
+    #[serde(default)]
+    metadata: serde_json::Value,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -48,6 +51,12 @@ struct Metadata {
 impl Package {
     pub fn is_published(&self) -> bool {
         self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
+    }
+
+    /// Returns whether the package is compiled for the GPU, by the targets of its documentation.
+    pub fn is_for_gpu(&self) -> bool {
+        let targets = self.metadata.pointer("/docs/rs/targets").and_then(|targets| targets.as_array());
+        targets.is_some_and(|targets| targets.iter().any(|target| target == "nvptx64-nvidia-cuda"))
     }
 
     pub fn folder(&self) -> &Path {

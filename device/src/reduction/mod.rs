@@ -14,7 +14,8 @@
 //!   devices, whose results the kernels [combine](warpfold_abi::meeting); [`buffers`](buffers()) for the
 //!   elements of several buffers; [`pairs_aligned`] and
 //!   [`pairs_shifted`] for two inputs, by a [`PairReduction`]; [`within`](within()) for the elements in
-//!   an interval, by a [`FilteredReduction`].
+//!   an interval, by a [`FilteredReduction`]; [`fused`](fused()) for several results, by some [`Parts`]
+//!   of a list.
 //! - [`rows_grid`] and others: one result per row of a matrix, by blocks, a warp or a few lanes per row.
 //! - [`axis_packs`] and others: one result per column of matrices, for an axis other than the last.
 //! - [`view_groups`], [`view_elements`]: one result per position on some axes, for any strides.
@@ -67,8 +68,10 @@ mod counted;
 mod custom;
 mod entries;
 mod finish;
+mod fused;
 mod grid;
 mod located;
+mod mapped;
 mod meeting;
 mod pairs;
 mod partial;
@@ -90,8 +93,10 @@ pub use continued::continued;
 pub use counted::counted;
 pub use custom::{describe, laws};
 pub use finish::Scratch;
+pub use fused::{Nothing, Parts, With, fused};
 pub use grid::grid;
 pub use located::{Located, NOWHERE, located};
+pub use mapped::{Compare, FirstBy, Function, Mapped};
 pub use pairs::{PairReduction, pairs_aligned, pairs_shifted};
 pub use rows::{
     rows_elements, rows_few_elements, rows_few_groups, rows_grid, rows_groups, rows_many_groups,

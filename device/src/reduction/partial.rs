@@ -19,14 +19,14 @@ pub(super) struct Cells {
 impl Cells {
     #[inline(always)]
     pub(super) fn of<P: Value>(slots: *mut u64, block: u32) -> Self {
-        Self { first: slots.wrapping_add((block * P::WORDS) as usize), apart: 1 }
+        Self { first: slots.wrapping_add((block * P::given_words()) as usize), apart: 1 }
     }
 
     /// Returns the cells of thread `beside` of `across` neighbouring threads. Their cells are
     /// interleaved, so that a warp's access is coalesced.
     #[inline(always)]
     pub(super) fn interleaved<P: Value>(slots: *mut u64, block: u32, beside: u32, across: u32) -> Self {
-        let first = block * P::WORDS * across + beside;
+        let first = block * P::given_words() * across + beside;
         Self { first: slots.wrapping_add(first as usize), apart: across }
     }
 
@@ -78,7 +78,7 @@ pub(super) unsafe fn wait_until_equal<P: Value>(cells: Cells, left: u64) {
     let mut others = 1;
     while others != 0 {
         others = 0;
-        for word in 0..P::WORDS {
+        for word in 0..P::given_words() {
             // SAFETY: the cell exists, as the caller guarantees.
             others |= unsafe { load_relaxed(cells.at(word)) } ^ left;
         }
@@ -92,7 +92,7 @@ pub(super) unsafe fn wait_until_equal<P: Value>(cells: Cells, left: u64) {
 #[inline(always)]
 pub(super) unsafe fn leave<P: Value>(cells: Cells, left: u64) {
     let cells = cells.addressed_anew();
-    for word in 0..P::WORDS {
+    for word in 0..P::given_words() {
         // SAFETY: the cell exists, and no other thread writes it meanwhile, as the caller guarantees.
         unsafe { store_relaxed(cells.at(word), left) };
     }

@@ -119,6 +119,14 @@ pub(crate) fn pack(root: &Path, folder: &Path, network: Network) -> Result<Vec<U
     Ok(unpacked)
 }
 
+/// Returns cargo's configuration for projects that use the packages' folders, since no registry has
+/// them.
+pub(crate) fn patches(packages: &[Unpacked]) -> String {
+    let row = |Unpacked { name, folder, .. }: &Unpacked| format!("{name} = {{ path = {folder:?} }}\n");
+    let rows: String = packages.iter().map(row).collect();
+    format!("[patch.crates-io]\n{rows}")
+}
+
 fn lacking(source: &Path, unpacked: &Path) -> Result<Vec<String>> {
     let mut wanted: Vec<PathBuf> = PAPERS.map(PathBuf::from).into();
     below(&source.join("src"), &mut |path| {
@@ -164,13 +172,8 @@ impl Home {
         Ok(home)
     }
 
-    /// Patches projects to use the packages' folders, since no registry has them.
     fn patch(&self, packages: &[Unpacked]) -> Result<()> {
-        let row =
-            |Unpacked { name, folder, .. }: &Unpacked| format!("{name} = {{ path = {folder:?} }}\n");
-        let rows: String = packages.iter().map(row).collect();
-        let path = self.folder.join("projects/.cargo/config.toml");
-        Ok(fs::write(path, format!("[patch.crates-io]\n{rows}"))?)
+        Ok(fs::write(self.folder.join("projects/.cargo/config.toml"), patches(packages))?)
     }
 
     fn sum(&self, package: &Path) -> Result<Duration> {

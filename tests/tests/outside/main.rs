@@ -24,7 +24,31 @@ struct Outside {
 }
 
 impl Outside {
+    /// Creates a program of one file, with the packages as dependencies.
     fn new(text: &str, packages: &[&str]) -> Self {
+        let outside = Self::empty();
+        outside.cargo(&["init", "--quiet", "--vcs", "none", "--name", "program"]);
+        for package in packages {
+            outside.cargo(&["add", "--quiet", package]);
+        }
+        fs::write(outside.program.join("src/main.rs"), text).unwrap();
+        outside
+    }
+
+    /// Copies the template, without the hidden folders that name packages of this repository.
+    fn template() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        copy(&root().join("examples/template"), &program);
+        let packages = from_packages::pack(root(), folder.path(), Network::Off).unwrap();
+        fs::create_dir_all(program.join(".cargo")).unwrap();
+        // Not a source in place of the registry: the kernels are compiled with the source of core, whose
+        // workspace has dependencies there.
+        fs::write(program.join(".cargo/config.toml"), from_packages::patches(&packages)).unwrap();
+        Self { folder, program }
+    }
+
+    fn empty() -> Self {
         let folder = tempfile::tempdir().unwrap();
         assert!(!folder.path().starts_with(root()), "{} is inside", folder.path().display());
         let registry = registry(folder.path());
@@ -35,13 +59,7 @@ impl Outside {
             registry.display()
         );
         fs::write(program.join(".cargo/config.toml"), source).unwrap();
-        let outside = Self { folder, program };
-        outside.cargo(&["init", "--quiet", "--vcs", "none", "--name", "program"]);
-        for package in packages {
-            outside.cargo(&["add", "--quiet", package]);
-        }
-        fs::write(outside.program.join("src/main.rs"), text).unwrap();
-        outside
+        Self { folder, program }
     }
 
     fn run(&self) -> String {
@@ -64,6 +82,20 @@ impl Outside {
             (text("name"), PathBuf::from(text("manifest_path")))
         };
         metadata["packages"].as_array().unwrap().iter().map(of).collect()
+    }
+}
+
+/// Copies the files of a folder, without hidden ones and what a build has made.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let (path, name) = entry.map(|entry| (entry.path(), entry.file_name())).unwrap();
+        match name.to_str().unwrap() {
+            "target" | "Cargo.lock" => {}
+            hidden if hidden.starts_with('.') => {}
+            _ if path.is_dir() => copy(&path, &to.join(name)),
+            _ => drop(fs::copy(&path, to.join(name)).unwrap()),
+        }
     }
 }
 
@@ -156,8 +188,13 @@ fn published_packages_have_the_required_metadata() {
             assert!(!package[key].as_array().unwrap().is_empty(), "{name} has no {key}");
         }
         let folder = Path::new(package["manifest_path"].as_str().unwrap()).parent().unwrap();
-        for file in ["LICENSE-MIT", "LICENSE-APACHE", package["readme"].as_str().unwrap()] {
-            assert!(folder.join(file).is_file(), "{name} has no {file}");
+        assert!(folder.join(package["readme"].as_str().unwrap()).is_file(), "{name} has no README");
+        for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
+            let [own, wanted] = [folder, root()].map(|folder| fs::read_to_string(folder.join(file)));
+            assert!(
+                own.is_ok_and(|own| own == wanted.unwrap()),
+                "{name} has no {file}, or another text"
+            );
         }
         // A dependency by path alone does not exist for users of the package.
         for dependency in package["dependencies"].as_array().unwrap() {
@@ -189,6 +226,17 @@ fn readme() -> (String, String) {
     let (_, rest) = rest.split_once("```\n").expect("what it prints");
     let (printed, _) = rest.split_once("```\n").expect("that ends as well");
     (program.to_owned(), printed.to_owned())
+}
+
+/// The build script of the program compiles its kernels, with rust-src and the packages.
+#[test]
+fn the_template_works_when_copied() {
+    let outside = Outside::template();
+    let said = outside.run();
+    assert_eq!(said.split(" on ").next(), Some("36"), "{said}");
+    let [kernels, readme] = ["examples/template/kernels/src/lib.rs", "device/README.md"]
+        .map(|file| fs::read_to_string(root().join(file)).unwrap());
+    assert!(readme.contains(&kernels), "device/README.md does not show the kernels of the template");
 }
 
 #[test]

@@ -61,6 +61,23 @@ impl Reduction for BoundingBox {
     type Output = [f32; 6];
 }
 
+/// The index of the point that is farthest from the origin, the first one if there are several.
+pub struct Farthest;
+
+impl Reduction for Farthest {
+    const NAME: &'static str = "farthest";
+    type Element = Point;
+    type Output = u64;
+}
+
+pub struct SumOfCubes;
+
+impl Reduction for SumOfCubes {
+    const NAME: &'static str = "sum_of_cubes";
+    type Element = f32;
+    type Output = f64;
+}
+
 /// 128 bits, the lowest 32 first.
 #[derive(Debug, Clone, Copy, PartialEq, Zeroable, Pod)]
 #[repr(C)]
@@ -176,6 +193,38 @@ impl Known for BoundingBox {
     fn sample(len: usize) -> Vec<Point> {
         let (x, y, z) = (numbers(len, 4), numbers(len, 5), numbers(len, 6));
         x.zip(y).zip(z).map(|((x, y), z)| Point { x, y, z }).collect()
+    }
+}
+
+impl Known for Farthest {
+    fn reference(points: &[Point]) -> u64 {
+        let square = |&Point { x, y, z }: &Point| x * x + y * y + z * z;
+        let farther = |first: usize, at: usize| match square(&points[at]) > square(&points[first]) {
+            true => at,
+            false => first,
+        };
+        (0..points.len()).reduce(farther).map_or(u64::MAX, |first| first as u64)
+    }
+
+    fn sample(len: usize) -> Vec<Point> {
+        let on_grid = |x: f32| (x * 4.0).round() / 4.0;
+        let points = BoundingBox::sample(len).into_iter();
+        // Many are equally far.
+        points.map(|Point { x, y, z }| Point { x: on_grid(x), y: on_grid(y), z: on_grid(z) }).collect()
+    }
+}
+
+impl Known for SumOfCubes {
+    fn reference(numbers: &[f32]) -> f64 {
+        numbers.iter().map(|&x| f64::from(x).powi(3)).sum()
+    }
+
+    fn is_close(result: &f64, reference: &f64) -> bool {
+        (result - reference).abs() <= 1e-9
+    }
+
+    fn sample(len: usize) -> Vec<f32> {
+        numbers(len, 9).collect()
     }
 }
 

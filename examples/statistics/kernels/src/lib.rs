@@ -8,9 +8,9 @@
 mod checksum;
 
 use warpfold_device::{
-    op::{Max, Min, Operation},
+    op::{Max, Min, Operation, Sum},
     reducer,
-    reduction::Reduction,
+    reduction::{Compare, FirstBy, Function, Mapped, Reduction},
     value,
 };
 
@@ -116,13 +116,14 @@ impl Reduction for RunningStatistics {
     }
 }
 
-/// A point in space: 12 bytes, so 16 bytes never consist of whole points.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct Point {
-    pub x: f32,
-    pub y: f32,
-    pub z: f32,
+value! {
+    /// A point in space: 12 bytes, so 16 bytes never consist of whole points.
+    #[repr(C)]
+    pub struct Point {
+        pub x: f32,
+        pub y: f32,
+        pub z: f32,
+    }
 }
 
 value! {
@@ -163,6 +164,33 @@ impl Reduction for BoundingBox {
     #[inline(always)]
     fn finish(Bounds { low, high }: Bounds) -> [f32; 6] {
         [low.0, low.1, low.2, high.0, high.1, high.2]
+    }
+}
+
+/// The order of points by their distance from the origin, the farthest first.
+pub struct Farther;
+
+impl Compare for Farther {
+    type Element = Point;
+
+    #[inline(always)]
+    fn precedes(a: Point, b: Point) -> bool {
+        let square = |Point { x, y, z }: Point| x * x + y * y + z * z;
+        square(a) > square(b)
+    }
+}
+
+/// The cube of a number.
+pub struct Cube;
+
+impl Function for Cube {
+    type Element = f32;
+    type Value = f64;
+
+    #[inline(always)]
+    fn call(element: f32) -> f64 {
+        let element = f64::from(element);
+        element * element * element
     }
 }
 
@@ -212,4 +240,6 @@ reducer! {
     complex_sum = ComplexSum;
     running_statistics = RunningStatistics;
     bounding_box = BoundingBox;
+    farthest = FirstBy<Farther>;
+    sum_of_cubes = Mapped<Cube, Sum>;
 }

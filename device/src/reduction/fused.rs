@@ -1,0 +1,321 @@
+//! The `fused` kernel: several reductions of the same elements, which are loaded once.
+//!
+//! The kernel has all reductions of a list as *parts*. The host chooses some of them in the kernel's
+//! text before it loads it, so that the code, the registers and the exchanged words of the others are
+//! not compiled.
+
+use core::{arch::asm, marker::PhantomData};
+
+use warpfold_abi::{
+    arguments::ReduceCut, custom::MOST_OUTPUT_BYTES, form, fused::MOST_PARTS, reducer::WIDE_WORDS,
+};
+
+use super::{
+    ACCUMULATORS, CombineOf, Reduction, Scratch, Team, Vector, VectorReduction,
+    finish::finish_by,
+    grid::{group_at, in_turn},
+    single,
+    traits::write_seen,
+};
+use crate::{
+    Value,
+    grid::launch_dependents,
+    memory::{Streaming, load16_if},
+    warp,
+};
+
+/// Reduces a buffer by the chosen parts of `F`, in one launch. Each result is written
+/// [`MOST_OUTPUT_BYTES`] after the previous one, in the order of the list.
+///
+/// # Safety
+/// Same as [`grid`](super::grid()), with scratch and slots for [`WIDE_WORDS`], and an output for all
+/// chosen parts, which are at most [`MOST_PARTS`].
+#[inline(always)]
+pub unsafe fn fused<F: Parts>(arguments: ReduceCut<F::Element>, scratch: Scratch) {
+    const { assert!(sum(F::LARGEST) <= WIDE_WORDS && F::FIRST > 0) };
+    launch_dependents();
+    let arguments = ReduceCut { form: form::OUTPUT, ddof: 0, ..arguments };
+    // SAFETY: the conditions are those of the called functions.
+    unsafe {
+        let team = Team::grid();
+        // The single element is loaded before the groups, so that it does not wait for their loads.
+        let single = single::<F>(arguments, team, 0);
+        let value = F::combine(F::close(accumulate_tiles::<F>(arguments, team)), single);
+        let write = #[inline(always)]
+        |value| F::write_chosen(value, arguments);
+        finish_by::<F>(value, arguments.slots, team, scratch, write);
+    }
+}
+
+/// Accumulates as [`grid`](super::grid()) does, but the parts are inlined, whatever their size: a call
+/// would pass their accumulators through memory.
+///
+/// # Safety
+/// The input is readable; the tile is not zero, and at most 4 groups per thread of the block.
+#[inline(always)]
+unsafe fn accumulate_tiles<F: Parts>(arguments: ReduceCut<F::Element>, team: Team) -> F::Accumulator {
+    let ReduceCut { head, groups, tile, .. } = arguments;
+    let mut kept = F::start();
+    let mut start = u64::from(team.block) * tile;
+    while start < groups {
+        let len = Ord::min(groups - start, tile) as u32;
+        let mine = group_at(arguments, start + u64::from(team.thread));
+        let loaded: [_; ACCUMULATORS] = core::array::from_fn(|k| {
+            let at = k as u32 * team.threads;
+            // SAFETY: groups below `len` are in the input, and start at a 16-byte boundary.
+            unsafe { load16_if::<Streaming>(mine.wrapping_add(at as usize * 4), team.thread + at < len) }
+        });
+        let accumulate = #[inline(always)]
+        |k, group| {
+            let at = team.thread + k as u32 * team.threads;
+            if at < len {
+                F::accumulate(&mut kept, k, group, head + (start + u64::from(at)) * F::LANES);
+            }
+        };
+        in_turn(loaded, accumulate);
+        start += u64::from(team.blocks) * tile;
+    }
+    kept
+}
+
+/// Returns whether a part is chosen. The host replaces the part's bit by zero if it is not. Not `pure`,
+/// because the compiler would move the block out of loops, and compile each loop for several choices.
+#[inline(always)]
+fn is_chosen<const PART: u32>() -> bool {
+    let chosen: u32;
+    // SAFETY: the instruction sets a register.
+    unsafe {
+        asm!(
+            "{{ .reg .pred part; mov.u32 {0}, {1}; }}",
+            out(reg32) chosen,
+            const PART,
+            options(nomem, nostack, preserves_flags),
+        );
+    }
+    chosen != 0
+}
+
+/// A list of reductions of the same elements: [`With`] or [`Nothing`].
+pub trait Parts: VectorReduction {
+    /// The words of the partial results that have most words, in descending order.
+    const LARGEST: Widths;
+    /// The bit of the first part, the lowest one: the host expects the results in the order of the bits.
+    const FIRST: u32;
+
+    /// Writes the results of the chosen parts.
+    ///
+    /// # Safety
+    /// Same as [`Reduction::write`], for each chosen part's result.
+    unsafe fn write_chosen(partial: Self::Partial, arguments: ReduceCut<Self::Element>);
+}
+
+type Widths = [u32; MOST_PARTS as usize];
+
+const fn sum(widths: Widths) -> u32 {
+    let (mut sum, mut at) = (0, 0);
+    while at < widths.len() {
+        sum += widths[at];
+        at += 1;
+    }
+    sum
+}
+
+/// Inserts a width into widths in descending order, and leaves out the smallest.
+const fn insert(mut width: u32, mut widths: Widths) -> Widths {
+    let mut at = 0;
+    while at < widths.len() {
+        if width > widths[at] {
+            (widths[at], width) = (width, widths[at]);
+        }
+        at += 1;
+    }
+    widths
+}
+
+/// The list without reductions, of elements of type `T`.
+pub struct Nothing<T>(PhantomData<T>);
+
+impl<T: Copy + 'static> Reduction for Nothing<T> {
+    type Element = T;
+    type Partial = ();
+    type Output = ();
+    const IDENTITY: () = ();
+    const INDEXED: bool = false;
+    const ZERO_PADDABLE: bool = true;
+
+    #[inline(always)]
+    fn map(_element: T, _index: u64) {}
+
+    #[inline(always)]
+    fn combine(_: (), _: ()) {}
+
+    #[inline(always)]
+    fn finish(_: ()) {}
+}
+
+impl<T: Copy + 'static> VectorReduction for Nothing<T> {
+    type Accumulator = ();
+    type Continued = Self;
+
+    #[inline(always)]
+    fn start() {}
+
+    #[inline(always)]
+    fn accumulate(_: &mut (), _chain: usize, _vector: Vector, _index: u64) {}
+
+    #[inline(always)]
+    fn close(_: ()) {}
+}
+
+impl<T: Copy + 'static> Parts for Nothing<T> {
+    const LARGEST: Widths = [0; MOST_PARTS as usize];
+    const FIRST: u32 = u32::MAX;
+
+    #[inline(always)]
+    unsafe fn write_chosen(_: (), _arguments: ReduceCut<T>) {}
+}
+
+/// The list with the reduction `F` before those of `R`. `PART` is its bit in the host's choice.
+pub struct With<const PART: u32, F, R>(PhantomData<(F, R)>);
+
+/// The partial result of `F`, or the identity if the part is not chosen; then no words are exchanged.
+pub struct Chosen<const PART: u32, F: Reduction>(F::Partial);
+
+impl<const PART: u32, F: Reduction> Clone for Chosen<PART, F> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<const PART: u32, F: Reduction> Copy for Chosen<PART, F> {}
+
+impl<const PART: u32, F: Reduction> Chosen<PART, F> {
+    const NONE: Self = Self(F::IDENTITY);
+
+    #[inline(always)]
+    fn of(value: impl FnOnce() -> F::Partial) -> Self {
+        if is_chosen::<PART>() { Self(value()) } else { Self::NONE }
+    }
+}
+
+impl<const PART: u32, F: Reduction> Value for Chosen<PART, F> {
+    const WORDS: u32 = F::Partial::WORDS;
+
+    #[inline(always)]
+    fn given_words() -> u32 {
+        if is_chosen::<PART>() { Self::WORDS } else { 0 }
+    }
+
+    #[inline(always)]
+    fn give(self, to: &mut impl FnMut(u32)) {
+        if is_chosen::<PART>() {
+            self.0.give(to);
+        }
+    }
+
+    #[inline(always)]
+    fn take(from: &mut impl FnMut() -> u32) -> Self {
+        Self::of(
+            #[inline(always)]
+            || F::Partial::take(from),
+        )
+    }
+
+    #[inline(always)]
+    fn map_words(self, through: &mut impl FnMut(u32) -> u32) -> Self {
+        Self::of(
+            #[inline(always)]
+            || self.0.map_words(through),
+        )
+    }
+}
+
+impl<const PART: u32, F: VectorReduction, R: Parts<Element = F::Element>> Reduction
+    for With<PART, F, R>
+{
+    type Element = F::Element;
+    type Partial = (Chosen<PART, F>, R::Partial);
+    type Output = ();
+    const IDENTITY: Self::Partial = (Chosen::NONE, R::IDENTITY);
+    const INDEXED: bool = F::INDEXED || R::INDEXED;
+    const ZERO_PADDABLE: bool = F::ZERO_PADDABLE && R::ZERO_PADDABLE;
+
+    #[inline(always)]
+    fn map(element: F::Element, index: u64) -> Self::Partial {
+        let of = #[inline(always)]
+        || F::map(element, index);
+        (Chosen::of(of), R::map(element, index))
+    }
+
+    #[inline(always)]
+    fn combine(a: Self::Partial, b: Self::Partial) -> Self::Partial {
+        let of = #[inline(always)]
+        || F::combine(a.0.0, b.0.0);
+        (Chosen::of(of), R::combine(a.1, b.1))
+    }
+
+    /// Combines each part by its own way.
+    #[inline(always)]
+    unsafe fn combine_warp(partial: Self::Partial, members: u32) -> Option<Self::Partial> {
+        let of = #[inline(always)]
+        // SAFETY: all members call this together, as the caller guarantees, and make the same choice.
+        || unsafe { warp::reduce_among(partial.0.0, CombineOf::<F>::OP, members) };
+        // SAFETY: as above.
+        let rest = unsafe { warp::reduce_among(partial.1, CombineOf::<R>::OP, members) };
+        Some((Chosen::of(of), rest))
+    }
+
+    #[inline(always)]
+    fn finish(_: Self::Partial) {}
+}
+
+impl<const PART: u32, F: VectorReduction, R: Parts<Element = F::Element>> VectorReduction
+    for With<PART, F, R>
+{
+    type Accumulator = (F::Accumulator, R::Accumulator);
+    type Continued = Self;
+
+    #[inline(always)]
+    fn start() -> Self::Accumulator {
+        (F::start(), R::start())
+    }
+
+    /// Accumulates all vectors in one chain. The registers of four chains of each part would leave room
+    /// for half as many threads, whereas the parts do not wait for each other anyway.
+    #[inline(always)]
+    fn accumulate(kept: &mut Self::Accumulator, _chain: usize, vector: Vector, index: u64) {
+        if is_chosen::<PART>() {
+            F::accumulate(&mut kept.0, 0, vector, index);
+        }
+        R::accumulate(&mut kept.1, 0, vector, index);
+    }
+
+    #[inline(always)]
+    fn close(kept: Self::Accumulator) -> Self::Partial {
+        let of = #[inline(always)]
+        || F::close(kept.0);
+        (Chosen::of(of), R::close(kept.1))
+    }
+}
+
+impl<const PART: u32, F: VectorReduction, R: Parts<Element = F::Element>> Parts for With<PART, F, R> {
+    const LARGEST: Widths = insert(F::Partial::WORDS, R::LARGEST);
+    const FIRST: u32 = {
+        assert!(PART < R::FIRST);
+        PART
+    };
+
+    #[inline(always)]
+    unsafe fn write_chosen(partial: Self::Partial, arguments: ReduceCut<F::Element>) {
+        let ReduceCut { mut output, .. } = arguments;
+        // SAFETY: there is room for each result, and elements are readable, as the caller guarantees.
+        unsafe {
+            if is_chosen::<PART>() {
+                write_seen::<F>(partial.0.0, arguments);
+                output = output.wrapping_byte_add(MOST_OUTPUT_BYTES as usize);
+            }
+            R::write_chosen(partial.1, ReduceCut { output, ..arguments });
+        }
+    }
+}
