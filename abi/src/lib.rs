@@ -3,9 +3,10 @@
 //! This covers the kernels' parameters ([`arguments`]), the sizes that kernels are written for and
 //! launches must respect ([`ladder`], [`transpose`], [`segments`], [`runs`]), the exchange of partial
 //! results between the reducer's blocks ([`reducer`]) and between devices ([`meeting`]), the forms of
-//! results ([`form`]), the limits of user-defined reductions ([`custom`]), and sums, means and
-//! variances with reproducible bits ([`binned`], [`moments`]). The crate has no dependencies, so that
-//! both compilers of the kernels and the host's compiler can build it.
+//! results ([`form`]), the parts of fused kernels ([`fused`]), the limits of user-defined reductions
+//! ([`custom`]), and sums, means and variances with reproducible bits ([`binned`], [`moments`]). The
+//! crate has no dependencies, so that both compilers of the kernels and the host's compiler can build
+//! it.
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(asm_experimental_arch))]
 #![warn(missing_docs)]
@@ -14,6 +15,7 @@ pub mod arguments;
 pub mod binned;
 pub mod custom;
 pub mod form;
+pub mod fused;
 pub mod ladder;
 pub mod meeting;
 pub mod moments;

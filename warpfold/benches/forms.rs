@@ -1,5 +1,6 @@
 //! The cost of other forms of a sum, relative to the sum of the same buffer: sums of the elements in an
-//! interval, with and without reproducible bits, and sums of elements that are pushed piece by piece.
+//! interval, with and without reproducible bits, sums of elements that are pushed piece by piece, and
+//! sums of expressions.
 //!
 //! `forms [TYPE ...]`, of `f32`, `f16`, `bf16`, `i8`, `i16`, `u16` and `f64`. Runs on a GPU, or, with
 //! `DEVICE=sim`, in the simulator with small buffers and meaningless times. Prints a line of JSON per
@@ -17,7 +18,17 @@ use warpfold::{Buffer, Element, Output, Reducer, Running, Within, bf16, f16, op}
 
 const ROUNDS: usize = 15;
 
-const FORMS: [&str; 4] = ["sum", "within", "within, everywhere", "running"];
+const FORMS: [&str; 9] = [
+    "sum",
+    "within",
+    "within, everywhere",
+    "running",
+    "x",
+    "2 * x ** 2 + 1",
+    "abs(3 - x) * 2",
+    "x > 0 ? x + 1 : 0",
+    "log(1 + exp(x))",
+];
 
 struct Kind<T: Element> {
     dtype: &'static str,
@@ -44,10 +55,15 @@ fn contest<T: Element>(reducer: &Reducer, kind: &Kind<T>, n: usize) -> Result<()
         Places { sum: device.output()?, within: device.output()?, running: reducer.running(op::Sum)? };
     // Integer sums are always reproducible: one kernel serves both forms.
     let is_taken = |form: &str| match form {
-        "within, everywhere" => dtype.starts_with(['f', 'b']),
+        "within, everywhere" | "log(1 + exp(x))" => dtype.starts_with(['f', 'b']),
         _ => true,
     };
     let forms: Vec<&str> = FORMS.into_iter().filter(|form| is_taken(form)).collect();
+    let expressions = forms.iter().map(|&form| match form {
+        "x" => op::expr(form).sum().ok(),
+        _ => op::expr(form).filter("x <= 2").sum().ok(),
+    });
+    let expressions: Vec<Option<op::ExprReduction<T>>> = expressions.collect();
     let mut times = [const { Vec::new() }; FORMS.len()];
     for round in 0..=rounds {
         for (at, &form) in forms.iter().enumerate() {
@@ -74,7 +90,10 @@ fn contest<T: Element>(reducer: &Reducer, kind: &Kind<T>, n: usize) -> Result<()
                         )?;
                     }
                     "running" => places.running.push(&stream, input)?,
-                    form => unreachable!("{form}"),
+                    form => {
+                        let expression = expressions[at].as_ref().ok_or(form)?;
+                        reducer.on(&stream).reduce_into(expression, input, &mut places.sum)?;
+                    }
                 }
             }
             stream.synchronize()?;
@@ -83,7 +102,13 @@ fn contest<T: Element>(reducer: &Reducer, kind: &Kind<T>, n: usize) -> Result<()
             let (found, expected) = match form {
                 "sum" => (to_f64(places.sum.read()?), 1.5),
                 "within" | "within, everywhere" => (to_f64(places.within.read()?.sum), 0.75),
-                _ => (to_f64(places.running.result()?), 1.5 * calls as f64),
+                "running" => (to_f64(places.running.result()?), 1.5 * calls as f64),
+                "x" => (to_f64(places.sum.read()?), 1.5),
+                // Of 0, 1 and 2, as 3 is left out.
+                "2 * x ** 2 + 1" => (to_f64(places.sum.read()?), 3.25),
+                "abs(3 - x) * 2" => (to_f64(places.sum.read()?), 3.0),
+                "x > 0 ? x + 1 : 0" => (to_f64(places.sum.read()?), 1.25),
+                _ => (to_f64(places.sum.read()?), 1.033_334),
             };
             let expected = expected * n as f64;
             if (found - expected).abs() > expected * 1e-3 {

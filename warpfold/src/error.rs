@@ -142,6 +142,15 @@ pub enum Error {
         /// The problem, the allowed values, and the remedy.
         reason: String,
     },
+    /// An [expression](fn@crate::op::expr) is not valid for the type of its elements.
+    Expression {
+        /// The expression, or nothing if it is too long.
+        text: String,
+        /// The position of the defect: a byte of the text, or its length.
+        at: usize,
+        /// The problem, and the allowed values.
+        reason: String,
+    },
     /// A custom operation does not have the properties that the program assumes.
     Custom {
         /// The name of the operation.
@@ -276,6 +285,16 @@ impl fmt::Display for Error {
             }
             Self::Foreign { what, reason } | Self::Lost { what, reason } => {
                 write!(f, "{what}: {reason}")
+            }
+            Self::Expression { text, at, reason } => {
+                write!(f, "expression: {reason}")?;
+                if text.is_empty() {
+                    return Ok(());
+                }
+                // One line of text, with a caret below the defect.
+                let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+                let column = text.get(..*at).unwrap_or(text).chars().count();
+                write!(f, "\n  {line}\n  {:column$}^", "")
             }
             Self::Custom { name, reason } => write!(f, "operation `{name}`: {reason}"),
             Self::Rows { reason }

@@ -3,17 +3,22 @@
 
 #[cfg(feature = "cpu")]
 use std::ops::Range;
-use std::{ffi::c_void, marker::PhantomData, mem};
+use std::{
+    ffi::c_void,
+    marker::PhantomData,
+    mem,
+    sync::{Arc, OnceLock},
+};
 
 use warpfold_driver::{Context, Driver, Stream as RawStream};
 
 use crate::{
-    Axis, Device, Element, Plain, Reducer, Result, Rows, View,
+    Axis, Device, Element, Error, Plain, Reducer, Result, Rows, View,
     dlpack::DataType,
     element::{Words, sealed::Outcome as _},
     input::{AnyTask, Task, buffer, rows::RowsTask},
     memory::Memory,
-    op::{Operation, RowsOperation, kind, sealed},
+    op::{Operation, RowsOperation, expression::Expression, kind, sealed},
     reducer::{Code, ElementRange, LaunchContext, slots},
 };
 pub use crate::{
@@ -21,9 +26,10 @@ pub use crate::{
     input::{axis::AxisLaunch, rows::RowsLaunch, view::ViewLaunch},
     kernel_file::{Family, Kernel, KernelFile},
     names::{
-        AxisKernel, Dtype, Form, KernelKind, Nan, Op, OpKind, Order, PairKernel, PairOp, RowsKernel,
-        TopOp, UnknownName, ViewKernel, Written,
+        AxisKernel, Dtype, Form, KernelKind, MapOp, Nan, Op, OpKind, Order, PairKernel, PairOp,
+        RowsKernel, TopOp, UnknownName, ViewKernel, Written,
     },
+    op::describe::described,
     ptx::{Find, Ptx, PtxSource},
     reducer::Job,
     signature::{Mismatch, compare},
@@ -43,9 +49,67 @@ pub mod archive {
 /// that the kernel writes, as an `R`, or `None` for no elements.
 #[derive(Debug, Clone, Copy)]
 pub struct DynamicOp<R> {
-    op: Op,
-    dtype: Dtype,
+    code: StaticCode,
     result: PhantomData<R>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum StaticCode {
+    BuiltIn(Op, Dtype),
+    Expression(StaticExpression),
+}
+
+/// The reduction of the values of an expression, for elements of a type chosen at run time. It is never
+/// dropped, because a [`DynamicOp`] is `Copy`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StaticExpression(&'static Arc<Expression>);
+
+/// An expression and a condition of elements, compiled for each combination and type at its first use.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ExpressionText {
+    map: String,
+    filter: Option<String>,
+    /// Indexed by [`MapOp`] and [`Dtype`].
+    compiled: [[OnceLock<StaticExpression>; Dtype::ALL.len()]; MapOp::ALL.len()],
+}
+
+impl ExpressionText {
+    /// The text is not checked.
+    pub fn new(map: String, filter: Option<String>) -> Self {
+        Self { map, filter, compiled: Default::default() }
+    }
+
+    /// Returns the reduction of elements of a type.
+    pub fn compiled(&self, op: MapOp, dtype: Dtype) -> Result<StaticExpression> {
+        let compiled = &self.compiled[op as usize][dtype as usize];
+        if let Some(expression) = compiled.get() {
+            return Ok(*expression);
+        }
+        let new = StaticExpression::new(&self.map, self.filter.as_deref(), op, dtype)?;
+        Ok(*compiled.get_or_init(|| new))
+    }
+}
+
+impl StaticExpression {
+    /// Checks that an expression and a condition are valid for elements of some type, and otherwise
+    /// returns the error that is found last in the text.
+    pub fn check(map: &str, filter: Option<&str>) -> Result<()> {
+        let of_type = |dtype| Expression::new(map, filter, MapOp::Sum, dtype).map(drop);
+        let position = |error: &Error| match error {
+            Error::Expression { at, .. } => *at,
+            _ => 0,
+        };
+        let results = [Dtype::F32, Dtype::F64, Dtype::I64, Dtype::U64].map(of_type);
+        if results.iter().any(Result::is_ok) {
+            return Ok(());
+        }
+        results.into_iter().filter_map(Result::err).max_by_key(position).map_or(Ok(()), Err)
+    }
+
+    /// Compiles an expression and a condition of the elements, as [`expr`](fn@crate::op::expr) does.
+    fn new(map: &str, filter: Option<&str>, op: MapOp, dtype: Dtype) -> Result<Self> {
+        Ok(Self(Box::leak(Box::new(Arc::new(Expression::new(map, filter, op, dtype)?)))))
+    }
 }
 
 impl<R: Plain> DynamicOp<R> {
@@ -55,7 +119,15 @@ impl<R: Plain> DynamicOp<R> {
     pub fn new(op: Op, dtype: Dtype) -> Self {
         assert!(op.takes(dtype), "{dtype} has no {op}");
         assert_eq!(size_of::<R>(), result_bytes(op, dtype), "bytes of {op} of {dtype}");
-        Self { op, dtype, result: PhantomData }
+        Self { code: StaticCode::BuiltIn(op, dtype), result: PhantomData }
+    }
+
+    /// # Panics
+    /// If `R` does not have the size of [`Dtype::sum`].
+    pub fn expression(expression: StaticExpression) -> Self {
+        let dtype = expression.0.dtype;
+        assert_eq!(size_of::<R>(), dtype.sum().size(), "bytes of an expression of {dtype}");
+        Self { code: StaticCode::Expression(expression), result: PhantomData }
     }
 }
 
@@ -73,8 +145,12 @@ impl<T: Plain, R: Plain> Operation<T> for DynamicOp<R> {
     type Left = R;
 
     fn code(self) -> Code {
-        assert_eq!(size_of::<T>(), self.dtype.size(), "bytes of an element");
-        Code::BuiltIn(self.op, self.dtype)
+        let code = match self.code {
+            StaticCode::BuiltIn(op, dtype) => Code::BuiltIn(op, dtype),
+            StaticCode::Expression(StaticExpression(expression)) => Code::Expression(expression.clone()),
+        };
+        assert_eq!(size_of::<T>() as u64, code.element_bytes(), "bytes of an element");
+        code
     }
 
     fn of_none() -> Option<Option<R>> {

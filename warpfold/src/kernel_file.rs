@@ -14,7 +14,7 @@ use warpfold_ptx::Arch;
 use crate::{
     geometry::shared_bytes,
     names::{
-        AxisKernel, Dtype, Form, KernelKind, Op, OpKind, PairKernel, PairOp, RowsKernel, TopOp,
+        AxisKernel, Dtype, Form, KernelKind, MapOp, Op, OpKind, PairKernel, PairOp, RowsKernel, TopOp,
         ViewKernel, WithinOp,
     },
 };
@@ -24,6 +24,10 @@ use crate::{
 pub enum KernelFile {
     /// Reductions by an operation. Some types share a file, which [`KernelFile::of`] returns.
     Reduction(Family, Op, Dtype),
+    /// Reductions of the values of an expression, which the host inserts.
+    Mapped(Family, MapOp, Dtype),
+    /// Several reductions of the same elements. The host chooses which of them are compiled.
+    Fused(Dtype),
     /// Reductions of pairs of elements.
     Pairs(PairOp, Dtype),
     /// Sums of the elements inside an interval.
@@ -36,7 +40,7 @@ pub enum KernelFile {
     Offsets,
 }
 
-/// The input of a [`KernelFile::Reduction`].
+/// The input of a [`KernelFile::Reduction`] or [`KernelFile::Mapped`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     /// All elements of a buffer.
@@ -171,9 +175,15 @@ impl KernelFile {
         let families = |(op, dtype)| Family::ALL.map(|family| Self::Reduction(family, op, dtype));
         let has_own = |&(op, dtype): &(Op, Dtype)| sharing(op, dtype) == (op, dtype);
         let tops = |&op| Dtype::ALL.iter().map(move |&dtype| Self::Top(op, dtype));
+        let mapped = |&op| {
+            let families = move |&dtype| Family::ALL.map(|family| Self::Mapped(family, op, dtype));
+            Dtype::ALL.iter().flat_map(families)
+        };
         Op::pairs()
             .filter(has_own)
             .flat_map(families)
+            .chain(MapOp::ALL.iter().flat_map(mapped))
+            .chain(Dtype::ALL.iter().map(|&dtype| Self::Fused(dtype)))
             .chain(PairOp::pairs().map(|(op, dtype)| Self::Pairs(op, dtype)))
             .chain(WithinOp::pairs().map(|(op, dtype)| Self::Within(op, dtype)))
             .chain(TopOp::ALL.iter().flat_map(tops))
@@ -194,7 +204,9 @@ impl KernelFile {
     }
 
     pub(crate) const fn index(self) -> usize {
-        const PAIRS: usize = Family::ALL.len() * Op::INDICES * DTYPES;
+        const MAPPED: usize = Family::ALL.len() * Op::INDICES * DTYPES;
+        const FUSED: usize = MAPPED + Family::ALL.len() * MapOp::ALL.len() * DTYPES;
+        const PAIRS: usize = FUSED + DTYPES;
         const WITHIN: usize = PAIRS + PairOp::ALL.len() * DTYPES;
         const TOP: usize = WITHIN + WithinOp::ALL.len() * DTYPES;
         const RUNS: usize = TOP + TopOp::ALL.len() * DTYPES;
@@ -202,6 +214,10 @@ impl KernelFile {
             Self::Reduction(family, op, dtype) => {
                 (family as usize * Op::INDICES + op.index()) * DTYPES + dtype as usize
             }
+            Self::Mapped(family, op, dtype) => {
+                MAPPED + (family as usize * MapOp::ALL.len() + op as usize) * DTYPES + dtype as usize
+            }
+            Self::Fused(dtype) => FUSED + dtype as usize,
             Self::Pairs(op, dtype) => PAIRS + op as usize * DTYPES + dtype as usize,
             Self::Within(op, dtype) => WITHIN + op as usize * DTYPES + dtype as usize,
             Self::Top(op, dtype) => TOP + op as usize * DTYPES + dtype as usize,
@@ -214,6 +230,8 @@ impl KernelFile {
     pub fn name(self) -> String {
         match self {
             Self::Reduction(family, op, dtype) => format!("{}{op}_{dtype}", family.prefix()),
+            Self::Mapped(family, op, dtype) => format!("{}{op}_{dtype}", family.prefix()),
+            Self::Fused(dtype) => format!("reducer_fused_{dtype}"),
             Self::Pairs(op, dtype) => format!("reducer_pair_{op}_{dtype}"),
             Self::Within(op, dtype) => format!("reducer_within_{op}_{dtype}"),
             Self::Top(op, dtype) => format!("reducer_top_{op}_{dtype}"),
@@ -225,7 +243,8 @@ impl KernelFile {
     /// Returns the kernels, in the order of their indices.
     pub fn kernels(self) -> Vec<Kernel> {
         match self {
-            Self::Reduction(family, ..) => family.kernels(),
+            Self::Reduction(family, ..) | Self::Mapped(family, ..) => family.kernels(),
+            Self::Fused(_) => vec![Kernel::of_kind(KernelKind::Grid, ReduceCut::<()>::PARAMETERS)],
             // Both kernels have the block sizes and shared memory of the grid kernel.
             Self::Pairs(..) => {
                 let grid = Kernel::of_kind(KernelKind::Grid, ReducePair::<()>::PARAMETERS);

@@ -30,6 +30,7 @@
 //! | more elements than fit into device memory | [`Reducer::stream`] |
 //! | several GPUs | [`Group`] |
 //! | several processes, on one host or several | `World` (feature `world`) |
+//! | an operation given as text | [`op::expr`](fn@op::expr) |
 //! | a custom operation | [`custom`] |
 //! | errors | [`Error`] |
 //!
@@ -54,7 +55,8 @@
 //!   memory, in one launch per device if the devices access each other's memory. Elements that are in no
 //!   device's memory are [streamed](Group::stream), a part to each device. A `World` is several
 //!   processes with one device each, on one host or several, started by a launcher.
-//! - A [custom] operation, on elements of the program's own types, is written in Rust for the GPU and
+//! - An [expression](fn@op::expr) of the elements, given as text, is inserted in the library's kernels.
+//!   A [custom] operation, on elements of the program's own types, is written in Rust for the GPU and
 //!   launched like the library's operations.
 //!
 //! # Features

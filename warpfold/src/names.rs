@@ -187,6 +187,18 @@ impl WithinOp {
 }
 
 names! {
+    /// The combination of the values of an [expression](crate::op::ExprReduction).
+    MapOp, "combination" {
+        /// The sum.
+        Sum = "mapsum",
+        /// The minimum.
+        Min = "mapmin",
+        /// The maximum.
+        Max = "mapmax",
+    }
+}
+
+names! {
     /// The order in which top-k finds elements.
     TopOp, "order" {
         /// Descending, NaN first.

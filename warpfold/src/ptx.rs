@@ -134,8 +134,8 @@ macro_rules! archives {
 
 // The archives are separate files, so that git does not store all of them again after a change to one.
 archives! {
-    11:
-    "reducer_axis" "reducer_buffers" "reducer_continued" "reducer_counted" "reducer_pair" "reducer_rows" "reducer_segments"
+    12:
+    "reducer_axis" "reducer_buffers" "reducer_continued" "reducer_counted" "reducer_fused" "reducer_pair" "reducer_rows" "reducer_segments"
     "reducer_top" "reducer_view" "reducer_within" "reducer"
 }
 
@@ -226,12 +226,16 @@ fn at(path: &Path, error: &std::io::Error) -> Cause {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::HashMap, sync::LazyLock};
+    use std::{
+        collections::{BTreeSet, HashMap},
+        sync::LazyLock,
+    };
 
     use super::*;
     use crate::{
         kernel_file::{Family, KernelFile},
         names::{Dtype, Op, OpKind},
+        op::{expression, fused},
     };
 
     fn find(source: &PtxSource, op: Op, dtype: Dtype, device: Arch) -> Result<Ptx> {
@@ -267,6 +271,49 @@ mod tests {
             }
         }
         assert_eq!(TEXTS.len(), KernelFile::all().count());
+    }
+
+    #[test]
+    fn only_mapped_kernels_have_places_for_expressions() {
+        for file in KernelFile::all() {
+            let text = &TEXTS[&*file.name()];
+            for entry in text.split(".visible .entry ").skip(1) {
+                let is_mapped = matches!(file, KernelFile::Mapped(..));
+                assert_eq!(entry.contains(expression::MARK), is_mapped, "{}", file.name());
+            }
+        }
+    }
+
+    #[test]
+    fn fused_kernels_have_the_parts_of_all_operations() {
+        for file in KernelFile::all() {
+            let text = &TEXTS[&*file.name()];
+            let KernelFile::Fused(dtype) = file else {
+                assert!(!text.contains(fused::MARK), "{}", file.name());
+                continue;
+            };
+            let there = text.split(fused::MARK).skip(1).map(|rest| {
+                let bit = rest.split([' ', ';']).nth(1).unwrap();
+                bit.parse::<u32>().unwrap()
+            });
+            let there: BTreeSet<u32> = there.collect();
+            let parts = Op::all().filter_map(|op| fused::part(op, dtype));
+            assert_eq!(there, parts.map(|(bit, _)| bit).collect(), "{dtype}");
+            let (bits, oldest): (Vec<u32>, String) = (there.into_iter().collect(), for_oldest(text));
+            for (pair, text) in bits.windows(2).zip([text, &oldest].into_iter().cycle()) {
+                let parts = fused::Parts::of(pair.iter().copied(), dtype).unwrap();
+                let chosen = parts.choose_in(text).unwrap();
+                let what = format!("{dtype} {pair:?}");
+                assert!(chosen.lines().count() < text.lines().count() * 2 / 3, "{what}");
+                assert!(!chosen.contains(fused::MARK), "{what}");
+                let there = |suffix| chosen.lines().filter_map(move |line| line.strip_suffix(suffix));
+                let labels: BTreeSet<&str> = there(":").chain(there(": .branchtargets")).collect();
+                let targets = chosen.split_whitespace().filter_map(|word| word.strip_suffix([',', ';']));
+                for target in targets.filter(|target| target.starts_with('$')) {
+                    assert!(labels.contains(target), "{what}: {target}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -55,8 +55,8 @@ enum Command {
     /// Show the GPUs and tools of this machine, and how to install missing ones; or fetch NVIDIA's
     /// compiler
     Doctor(doctor::Args),
-    /// Fuzz with random PTX, fat binaries, data files, tunings, results and driver calls, and keep the
-    /// inputs that crash or hang
+    /// Fuzz with random PTX, fat binaries, data files, tunings, expressions, results and driver calls,
+    /// and keep the inputs that crash or hang
     Fuzz(fuzz::Args),
     /// Check documents, comments, public items, features, and the kernels' nvvm side
     Lint(lint::Args),

@@ -38,7 +38,7 @@ const BENCH: Bench = Bench {
     also: &[],
 };
 
-pub(super) const BENCHES: [Bench; 8] = [
+pub(super) const BENCHES: [Bench; 9] = [
     Bench {
         stem: "segments",
         title: "Segments by offsets",
@@ -124,12 +124,24 @@ pub(super) const BENCHES: [Bench; 8] = [
         stem: "forms",
         title: "Forms of a sum",
         lead: "Within: sums of the elements that lie in an interval; running: of a buffer piece by piece; \
-               arrival: with a result that blocks add up by atomics as they arrive, by itself and with \
-               its clearing, which is no form of the library's. Left in device memory; medians of calls \
-               that are enqueued behind each other. GB/s are of what is read; × the sum's: the time over \
-               that of the plain sum, which takes turns with it.",
+               expressions of x: of their values, for the elements of at most 2; arrival: with a result \
+               that blocks add up by atomics as they arrive, by itself and with its clearing, which is no \
+               form of the library's. Left in device memory; medians of calls that are enqueued behind \
+               each other. GB/s are of what is read; × the sum's: the time over that of the plain sum, \
+               which takes turns with it.",
         columns: &[("<type", "dtype"), ("<n", "n"), ("<form", "form")],
         of_sum: Some(("× the sum's µs", "to_sum")),
+        ..BENCH
+    },
+    Bench {
+        stem: "tuples",
+        title: "Several operations at once",
+        lead: "The results of several operations from one launch, written to host memory; medians of calls \
+               that are enqueued behind each other. × the sum's: the time over that of the sum, which \
+               takes turns with it.",
+        columns: &[("<type", "dtype"), ("<n", "n"), ("<operations", "tuple")],
+        of_sum: Some(("× the sum's µs", "to_sum")),
+        also: &[("a launch each, × the sum's µs", "alone_to_sum")],
         ..BENCH
     },
 ];

@@ -88,7 +88,7 @@ use crate::{
     geometry::MAX_ELEMENTS,
     input::{filtered::Ends, pairs, rows},
     names::{Dtype, Form, Op, PairOp, WithinOp},
-    op::{Interval, Operation, PairOperation, RowsOperation},
+    op::{Description, Interval, Operation, PairOperation, RowsOperation, describe::described},
     reducer::Code,
 };
 
@@ -102,8 +102,8 @@ const MOST_ROWS_AT_ONCE: usize = 1 << 18;
 /// Reduces a slice by any built-in [operation](crate::op).
 ///
 /// # Errors
-/// [`Error::TooManyElements`] for more than 2^35 elements, and [`Error::Custom`] for a custom operation,
-/// which has code for GPUs only.
+/// [`Error::TooManyElements`] for more than 2^35 elements, and [`Error::Custom`] for an expression or a
+/// custom operation, which has code for GPUs only.
 pub fn reduce<T: Element, O: Operation<T>>(op: O, values: &[T]) -> Result<O::Output> {
     let (op, dtype) = built_in(&op.code())?;
     check(values)?;
@@ -113,6 +113,22 @@ pub fn reduce<T: Element, O: Operation<T>>(op: O, values: &[T]) -> Result<O::Out
     }
 }
 
+/// Returns a description of a slice. The mean and the variance are those of the
+/// [reproducible](crate::op::Reproducible) operation.
+///
+/// # Errors
+/// [`Error::TooManyElements`] for more than 2^35 elements.
+pub fn describe<T: Element>(values: &[T]) -> Result<Description<T>> {
+    check(values)?;
+    let mut words = [Words::default(); 3];
+    if !values.is_empty() {
+        for (words, op) in words.iter_mut().zip(described(T::DTYPE)) {
+            *words = in_words(words_of(op, T::DTYPE, bytemuck::cast_slice(values)));
+        }
+    }
+    Ok(Description::of(values.len() as u64, words))
+}
+
 /// Reduces every row of `len` elements by any built-in [operation](crate::op) except
 /// [`WrappingSum`](crate::op::WrappingSum).
 ///
@@ -120,7 +136,7 @@ pub fn reduce<T: Element, O: Operation<T>>(op: O, values: &[T]) -> Result<O::Out
 /// - [`Error::Rows`] for rows of 0 elements, and for a length that does not divide the number of
 ///   elements;
 /// - [`Error::TooManyElements`] for more than 2^35 elements;
-/// - [`Error::Custom`] for a custom operation.
+/// - [`Error::Custom`] for an expression or a custom operation.
 pub fn reduce_rows<T: Element, O: RowsOperation<T>>(
     op: O,
     values: &[T],
@@ -180,6 +196,11 @@ pub fn reduce_within<T: Element>(range: impl Interval<T>, values: &[T]) -> Resul
 fn built_in(code: &Code) -> Result<(Op, Dtype)> {
     match *code {
         Code::BuiltIn(op, dtype) => Ok((op, dtype)),
+        Code::Expression(_) => {
+            let reason = "it is compiled for devices; reduce a buffer of a device, or of the simulator";
+            Err(Error::Custom { name: code.name(), reason: reason.to_owned() })
+        }
+        Code::Fused(_) => unreachable!("the code of several operations"),
         Code::Custom(_) => {
             let reason = "it is a program's own operation, whose code is for GPUs only; reduce a buffer \
                           of a device";

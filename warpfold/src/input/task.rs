@@ -52,8 +52,8 @@ pub(crate) trait Task: fmt::Debug {
     }
 
     /// Returns the number of bytes that the task reads, which limits the time of polling for its result,
-    /// or `None` if the host must not poll. Polling needs built-in kernels, and launches that write a
-    /// single result each, as their last memory access.
+    /// or `None` if the host must not poll. Polling needs built-in kernels, and launches whose last
+    /// accesses to memory are those that write single results.
     fn pollable_bytes(&self) -> Option<u64> {
         None
     }
@@ -81,7 +81,7 @@ pub(crate) trait Task: fmt::Debug {
     /// - `slots` must belong to a [`Workspace`](crate::reducer::Workspace) of this device, be all zero
     ///   and not be used otherwise.
     /// - `output` must be 8-aligned and have room for the result, at least
-    ///   [`OUTPUT_BYTES`](warpfold_abi::reducer::OUTPUT_BYTES); or for the words of each launch of
+    ///   [`OUTPUT_BYTES`](warpfold_abi::reducer::OUTPUT_BYTES); or for the words of each result of
     ///   several operations; or for the results of all rows, columns or segments; or for all results of
     ///   top-k; or for the report on offsets. `found` must have 8 bytes, 8-aligned. Neither may be used
     ///   otherwise.

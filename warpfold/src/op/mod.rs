@@ -31,12 +31,15 @@
 //! | [`MaxNorm`] | `f64` | [`Ends`] | 0 |
 //! | [`CountNan`] of floats | `u64` | the same | 0 |
 //! | [`SumIn`] | the type that [`Sum::accumulate_in`] names | the same | 0 |
+//! | [`CheckedSum`] of integers of 64 bits | `Option` of the element | `i128` or `u128` | 0 |
+//! | [`ExprReduction`] | [`Element::Sum`] | the same | 0; of [`Expr::min`] the greatest value, of [`Expr::max`] the least |
 //! | [`LogSumExp`] | [`Element::Sum`] of floats | the same | −∞ |
 //! | [`BitAnd`], [`BitOr`], [`BitXor`] | the integer's type, or [`Bool`](crate::Bool) | the same | all bits set, 0, 0 |
 //! | [`Reproducible`] | that of the operation | the same | the same |
 //! | [`SkipNan`] | that of the operation | the same | the same |
 //! | [`Dot`], [`SquaredDistance`] of pairs | [`Element::Sum`] | the same | 0 |
 //! | [`Largest`], [`Smallest`] | [`Located`], k of them | the same | an empty list |
+//! | [`Describe`] | [`Description`] | | counts of 0 |
 //!
 //! # The same bits
 //! Operations give one of two guarantees about the bits of their results:
@@ -51,6 +54,10 @@
 //!   both buffers if there are two, gives the same bits each time. Another device, alignment or version
 //!   of this library may add in another order, and round differently.
 //!
+//! The first level includes *batch invariance*: the result of a row has the bits of that of the row
+//! alone, whatever is reduced beside it, wherever it is in memory, and whether it is a buffer, a row, a
+//! column, part of a view, a segment, a run of keys, or split into several buffers or pieces.
+//!
 //! `reproducible` raises sums, L1 norms, [`MeanAndVariance`] and harmonic means of floats from the
 //! second level to the first, and also dot products, squared distances and sums of
 //! [filtered](crate::Filtered) elements, at the cost of more arithmetic. It does not change an operation
@@ -61,16 +68,22 @@
 //! the result in order of arrival needs the result cleared first, and was at most half a percent faster
 //! on an H200.
 //!
-//! Programs can define [their own operations](crate::custom). A tuple reduces the same elements by
+//! Programs can define their own operations: as text ([`expr`](fn@expr)), which needs no compiler, or
+//! [in Rust](crate::custom). A tuple reduces the same elements by
 //! several operations: see [`Operations`]. [`Combine`] combines the results of parts on the host.
 
 pub(crate) mod builtin;
 mod combine;
+pub(crate) mod describe;
+pub(crate) mod expression;
+pub(crate) mod fused;
 mod modifiers;
 mod table;
 
 pub use combine::Combine;
-pub use modifiers::{Reproducible, SkipNan, SumIn};
+pub use describe::{Describe, Description};
+pub use expression::{Expr, ExprReduction, expr};
+pub use modifiers::{CheckedSum, Reproducible, SkipNan, SumIn};
 pub use table::types::*;
 
 use modifiers::modifiers;
@@ -91,9 +104,10 @@ use crate::{
 use crate::{Located, Spread};
 
 /// An operation on elements of type `T`: one of this module, or a reference to a program's own
-/// ([`Custom`](crate::custom::Custom)). The trait is sealed.
+/// ([`ExprReduction`], [`Custom`](crate::custom::Custom)). The trait is sealed.
 pub trait Operation<T: Plain>: sealed::Sealed<Kind = kind::Single> + Copy {
-    /// The result on the host: an `Option` if an empty input has no result, as for [`Min`].
+    /// The result on the host: an `Option` if there may be none, as for [`Min`] of an empty input or for
+    /// [`CheckedSum`].
     type Output: Copy;
     /// The result in device memory.
     type Left: Outcome;
@@ -121,34 +135,35 @@ impl<T: Element> BoundedSum<T> for Sum {}
 impl<T: Element> BoundedSum<T> for SumOfSquares {}
 impl<T: Element> BoundedSum<T> for SumOfMagnitudes {}
 
-/// A tuple of two to six operations on the same elements. [`Reducer::reduce`](crate::Reducer::reduce)
-/// accepts it in place of a single operation. The trait is sealed.
+/// A tuple of two to six operations on the same elements, or [`Describe`].
+/// [`Reducer::reduce`](crate::Reducer::reduce) accepts it in place of a single operation. The trait is
+/// sealed.
 ///
-/// Each result has the same bits as from the operation alone. The host waits once for all results. A
-/// launch produces the results of several operations if its kernel computes them:
+/// The host waits once for all results. One launch, which reads the elements once, computes all of:
 ///
-/// | operations among those of a tuple | launches |
-/// |---|---|
-/// | the same one twice or more | 1 |
-/// | [`Sum`] and [`WrappingSum`] | 1 |
-/// | [`Reproducible`] around an operation that it does not change, and that operation | 1 |
-/// | [`Min`] and [`Max`], with or without [`MinMax`] or [`MaxNorm`] | 1 |
-/// | [`L1Norm`] and [`SumOfMagnitudes`], except for integers of 64 bits | 1 |
-/// | [`MinMax`], and [`Min`] or [`Max`] | 1 |
-/// | the same, each in [`SkipNan`] | 1 |
-/// | [`ArgMin`] and [`Min`] of integers | 1 |
-/// | [`ArgMax`] and [`Max`] of integers | 1 |
-/// | any other | 1 each |
+/// - [`Sum`], [`WrappingSum`], [`SumOfSquares`], [`SumOfMagnitudes`] and [`Product`],
+/// - [`Min`], [`Max`], [`MinMax`], [`MaxNorm`], [`ArgMin`] and [`ArgMax`],
+/// - [`Mean`], [`MeanAndVariance`] and [`L2Norm`], and [`L1Norm`] except of integers of 64 bits,
+/// - [`CountNonZero`] and [`CountNan`],
+/// - those of them that skip NaN ([`SkipNan`]), and those that [`Reproducible`] does not change.
 ///
-/// Launches follow each other on the same stream, and each reads all elements, from the L2 cache if it
-/// holds them. If there are no elements, only custom operations are launched: their kernels compute the
-/// result of an empty input.
+/// The others take a launch each, and so do all operations on elements whose
+/// [number](crate::Counted) is in device memory, or that are on several devices; but operations whose
+/// kernel is the same, as of [`Min`], [`Max`] and [`MinMax`], share a launch. Launches follow each other
+/// on the same stream, and each reads all elements, from the L2 cache if it holds them. If there are no
+/// elements, only custom operations and expressions are launched: their kernels compute the result of an
+/// empty input.
+///
+/// A kernel for several operations is compiled by the driver at the first use of a combination by a
+/// [`Reducer`](crate::Reducer). Results that have the same bits [everywhere](self#the-same-bits) have
+/// them in a tuple, too. Others may round differently from the operation alone, but have the same bits
+/// from call to call.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tuple of two to six operations on elements of type `{T}`",
     note = "each must be an operation on them, of `warpfold::op` or a reference to a program's own"
 )]
 pub trait Operations<T: Plain>: sealed::Sealed<Kind = kind::Together> + Copy {
-    /// The tuple of the results on the host.
+    /// The results on the host, as a tuple or a [`Description`].
     type Output;
 
     #[doc(hidden)]

@@ -144,7 +144,7 @@ impl<T: Element, O: sealed::Reproducible<T>> Operation<T> for Reproducible<O> {
     fn code(self) -> Code {
         match self.0.code() {
             Code::BuiltIn(op, dtype) => Code::BuiltIn(op.reproducible(dtype), dtype),
-            custom @ Code::Custom(_) => custom,
+            other => other,
         }
     }
 
@@ -223,7 +223,7 @@ impl<T: Element, O: sealed::SkipsNan<T>> Operation<T> for SkipNan<O> {
     fn code(self) -> Code {
         match self.0.code() {
             Code::BuiltIn(op, dtype) => Code::BuiltIn(op.skipping_nan(dtype), dtype),
-            custom @ Code::Custom(_) => custom,
+            other => other,
         }
     }
 
@@ -339,6 +339,71 @@ impl Sum {
     pub const fn accumulate_in<A>(self) -> SumIn<A> {
         SumIn(PhantomData)
     }
+
+    /// Returns a sum of `i64` or `u64` whose single result on the host is `None` if it overflows,
+    /// instead of wrapping around.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// let values = device.upload(&[i64::MAX, 1, -1, 1])?;
+    /// assert_eq!(reducer.reduce(op::Sum.checked(), &values)?, None);
+    /// // Intermediate sums may exceed the type.
+    /// assert_eq!(reducer.reduce(op::Sum.checked(), &values.slice(..3)?)?, Some(i64::MAX));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// Elements are added in 128 bits; in device memory and for rows, results are `i128` or `u128`. Sums
+    /// of shorter integers have 64 bits, and do not overflow with 2^32 elements or fewer.
+    pub const fn checked(self) -> CheckedSum {
+        CheckedSum
+    }
+}
+
+/// A sum of `i64` or `u64` that is `None` if it overflows, from [`Sum::checked`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckedSum;
+
+impl CheckedSum {
+    /// Makes the result have the same bits everywhere, which it has anyway.
+    pub const fn reproducible(self) -> Reproducible<Self> {
+        Reproducible(self)
+    }
+}
+
+impl sealed::Sealed for CheckedSum {
+    type Kind = kind::Single;
+}
+
+macro_rules! checked {
+    ($($T:ident in $A:ident;)*) => {$(
+        impl Operation<$T> for CheckedSum {
+            type Output = Option<$T>;
+            type Left = $A;
+
+            fn code(self) -> Code {
+                Sum.accumulate_in::<$A>().code()
+            }
+
+            fn of_none() -> Option<Option<$T>> {
+                Some(Some(0))
+            }
+
+            fn decode(words: Words) -> Option<$T> {
+                $A::from_words(words).try_into().ok()
+            }
+        }
+
+        impl RowsOperation<$T> for CheckedSum {}
+
+        impl sealed::Reproducible<$T> for CheckedSum {}
+    )*};
+}
+
+checked! {
+    i64 in i128;
+    u64 in u128;
 }
 
 impl<A> SumIn<A> {

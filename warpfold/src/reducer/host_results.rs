@@ -16,12 +16,13 @@ use crate::{
     op::Operation,
 };
 
-/// The layout of a task's results in [`HostWords`]: [`RESULT_WORDS`] words for each launch, or an array.
+/// The layout of a task's results in [`HostWords`]: [`RESULT_WORDS`] words for each single result, or an
+/// array.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// Bytes that each launch writes.
+    /// Bytes of each single result that is written.
     pub(crate) bytes: [u8; MOST_TOGETHER],
-    /// The launch of each result, and the result's first byte in that launch's words.
+    /// For each result that is read, the written one that contains it, and its first byte there.
     pub(crate) places: [(u8, u8); MOST_TOGETHER],
     /// For an array, the number of results and the bytes of each.
     pieces: (usize, usize),
@@ -47,19 +48,20 @@ impl Layout {
 
     pub(super) fn words(&self) -> usize {
         let (count, bytes) = self.pieces;
-        let launches = self.bytes.iter().filter(|&&bytes| bytes > 0).count();
-        launches * RESULT_WORDS + (count * bytes).div_ceil(size_of::<u64>())
+        let written = self.bytes.iter().filter(|&&bytes| bytes > 0).count();
+        written * RESULT_WORDS + (count * bytes).div_ceil(size_of::<u64>())
     }
 
-    /// Returns the index of the first word, and the number of bytes, of each launch that writes results.
+    /// Returns the index of the first word, and the number of bytes, of each single result.
     fn written(&self) -> impl Iterator<Item = (usize, usize)> {
         let bytes = self.bytes.into_iter().map(usize::from).enumerate();
-        bytes.filter(|&(_, bytes)| bytes > 0).map(|(launch, bytes)| (launch * RESULT_WORDS, bytes))
+        bytes.filter(|&(_, bytes)| bytes > 0).map(|(result, bytes)| (result * RESULT_WORDS, bytes))
     }
 }
 
-/// Results that launches will write to host memory, each by its launch's last access to memory. The host
-/// observes them some microseconds before the driver reports that the launches have finished.
+/// Results that launches will write to host memory. The results of a launch are its last accesses to
+/// memory. The host observes them some microseconds before the driver reports that the launches have
+/// finished.
 pub(super) struct Awaited<'w> {
     words: &'w HostWords,
     first: usize,
@@ -152,20 +154,26 @@ pub struct HostResults<'w> {
     words: &'w HostWords,
     first: usize,
     layout: Layout,
-    of_none: bool,
+    /// The number of elements that were reduced, if it is known.
+    elements: Option<u64>,
 }
 
 impl<'w> HostResults<'w> {
     pub(super) fn new(words: &'w HostWords, first: usize, layout: Layout) -> Self {
-        Self { words, first, layout, of_none: false }
+        Self { words, first, layout, elements: None }
     }
 
-    pub(super) fn with_empty(self, of_none: bool) -> Self {
-        Self { of_none, ..self }
+    /// Sets the number of elements that were reduced.
+    pub(super) fn of_elements(self, elements: u64) -> Self {
+        Self { elements: Some(elements), ..self }
+    }
+
+    pub(crate) fn elements(&self) -> u64 {
+        self.elements.expect("the number of elements is set")
     }
 
     pub(crate) fn is_of_none(&self) -> bool {
-        self.of_none
+        self.elements == Some(0)
     }
 
     /// Reports to a simulated driver that the host reads the results, so that it finds unwritten ones.
@@ -179,10 +187,10 @@ impl<'w> HostResults<'w> {
         self
     }
 
-    /// Returns the words of a result's launch, rotated so that the result begins at the first byte.
+    /// Returns the words of a written result, rotated so that the wanted one begins at the first byte.
     pub(crate) fn get(&self, result: usize) -> Words {
-        let (launch, start) = self.layout.places[result];
-        let first = self.first + usize::from(launch) * RESULT_WORDS;
+        let (written, start) = self.layout.places[result];
+        let first = self.first + usize::from(written) * RESULT_WORDS;
         let mut words: Words = array::from_fn(|at| self.words.get(first + at));
         bytemuck::bytes_of_mut(&mut words).rotate_left(start.into());
         words
@@ -192,7 +200,7 @@ impl<'w> HostResults<'w> {
     /// is `None`.
     pub(crate) fn result<T: Plain, O: Operation<T>>(&self, result: usize) -> O::Output {
         match O::of_none() {
-            Some(of_none) if self.of_none => of_none,
+            Some(of_none) if self.is_of_none() => of_none,
             _ => O::decode(self.get(result)),
         }
     }

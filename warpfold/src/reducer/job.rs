@@ -10,6 +10,7 @@ use crate::{
     geometry::{Extent, MAX_ELEMENTS},
     input::buffer::MOST_TOGETHER,
     names::{Dtype, Form, Op, OpKind},
+    op::{expression::Expression, fused::Parts},
 };
 
 pub(crate) type Codes = [Option<Code>; MOST_TOGETHER];
@@ -18,14 +19,19 @@ pub(crate) type Codes = [Option<Code>; MOST_TOGETHER];
 #[derive(Clone)]
 pub enum Code {
     BuiltIn(Op, Dtype),
+    Expression(Arc<Expression>),
     Custom(Arc<Loaded>),
+    /// Several operations in one launch. In a task, each has its own [`Code`], too.
+    Fused(Parts),
 }
 
 impl Code {
     pub(crate) fn element_bytes(&self) -> u64 {
         match self {
             Self::BuiltIn(_, dtype) => dtype.size() as u64,
+            Self::Expression(expression) => expression.dtype.size() as u64,
             Self::Custom(loaded) => loaded.facts.element_bytes,
+            Self::Fused(parts) => parts.dtype.size() as u64,
         }
     }
 
@@ -33,20 +39,22 @@ impl Code {
     pub(crate) fn result_bytes(&self) -> usize {
         match self {
             Self::BuiltIn(op, dtype) => op.result_bytes(*dtype),
+            Self::Expression(expression) => expression.dtype.sum().size(),
             Self::Custom(loaded) => loaded.facts.output_bytes as usize,
+            Self::Fused(_) => unreachable!("each part has its own result"),
         }
     }
 
     pub(crate) fn form(&self) -> Form {
         match self {
             Self::BuiltIn(op, _) => op.form,
-            Self::Custom(_) => Form::OUTPUT,
+            Self::Expression(_) | Self::Custom(_) | Self::Fused(_) => Form::OUTPUT,
         }
     }
 
     pub(crate) fn require_device(&self, device: &Device) -> Result<()> {
         match self {
-            Self::BuiltIn(..) => Ok(()),
+            Self::BuiltIn(..) | Self::Expression(_) | Self::Fused(_) => Ok(()),
             Self::Custom(loaded) => device.require("operation", loaded.device()),
         }
     }
@@ -54,23 +62,27 @@ impl Code {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::BuiltIn(op, _) => op.name(),
+            Self::Expression(_) => "expression",
             Self::Custom(loaded) => loaded.name,
+            Self::Fused(_) => "operation among several",
         }
     }
 
     /// Returns the operation and type whose measured tuning applies: for a program's own operation,
-    /// which was not measured, a sum of `f32`.
+    /// which was not measured, a sum.
     pub(crate) fn tuning_proxy(&self) -> (Op, Dtype) {
         match *self {
             Self::BuiltIn(op, dtype) => (op, dtype),
+            Self::Expression(ref expression) => (OpKind::Sum.plain(), expression.dtype),
             Self::Custom(_) => (OpKind::Sum.plain(), Dtype::F32),
+            Self::Fused(parts) => (OpKind::Sum.plain(), parts.dtype),
         }
     }
 
     pub(crate) fn largest_blocks(&self) -> LargestBlocks {
         match self {
             Self::BuiltIn(..) if self.is_wide() => LargestBlocks::WIDE,
-            Self::BuiltIn(..) => LargestBlocks::FULL,
+            Self::BuiltIn(..) | Self::Expression(_) | Self::Fused(_) => LargestBlocks::FULL,
             Self::Custom(loaded) => loaded.largest,
         }
     }
@@ -79,6 +91,7 @@ impl Code {
     pub(crate) fn is_indexed(&self) -> bool {
         match self {
             Self::BuiltIn(op, _) => op.has_places(),
+            Self::Expression(_) | Self::Fused(_) => false,
             Self::Custom(loaded) => loaded.facts.indexed != 0,
         }
     }
@@ -98,11 +111,37 @@ impl Code {
     }
 
     pub(crate) fn is_wide(&self) -> bool {
-        matches!(*self, Self::BuiltIn(op, dtype) if op.is_wide(dtype))
+        match *self {
+            Self::BuiltIn(op, dtype) => op.is_wide(dtype),
+            Self::Expression(_) | Self::Custom(_) => false,
+            Self::Fused(_) => true,
+        }
+    }
+
+    /// Returns the PTX of a kernel of an expression or of several operations, with these; `None` for PTX
+    /// of another kernel.
+    ///
+    /// # Panics
+    /// For an operation whose kernel is used as it is.
+    pub(crate) fn insert_into(&self, ptx: &str) -> Option<String> {
+        match self {
+            Self::Expression(expression) => expression.insert_into(ptx),
+            Self::Fused(parts) => parts.choose_in(ptx),
+            Self::BuiltIn(..) | Self::Custom(_) => unreachable!("{self} inserts nothing"),
+        }
+    }
+
+    /// Returns whether both [insert](Self::insert_into) the same text into kernels.
+    pub(crate) fn inserts_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Expression(one), Self::Expression(other)) => one == other,
+            (Self::Fused(one), Self::Fused(other)) => one == other,
+            _ => false,
+        }
     }
 
     pub(crate) fn is_built_in(&self) -> bool {
-        matches!(self, Self::BuiltIn(..))
+        matches!(self, Self::BuiltIn(..) | Self::Fused(_))
     }
 
     pub(crate) fn launches_when_empty(&self) -> bool {
@@ -114,10 +153,12 @@ impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BuiltIn(op, dtype) => write!(f, "{op} of {dtype}"),
+            Self::Expression(expression) => write!(f, "{expression}"),
             Self::Custom(loaded) => {
                 let (bytes, result_bytes) = (self.element_bytes(), self.result_bytes());
                 write!(f, "{} of {bytes} bytes, with results of {result_bytes}", loaded.name)
             }
+            Self::Fused(parts) => write!(f, "tuple of {}", parts.dtype),
         }
     }
 }
@@ -126,7 +167,9 @@ impl fmt::Debug for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BuiltIn(op, dtype) => write!(f, "{op}_{dtype}"),
+            Self::Expression(expression) => write!(f, "{}_{}", expression.op, expression.dtype),
             Self::Custom(loaded) => f.write_str(loaded.name),
+            Self::Fused(parts) => parts.fmt(f),
         }
     }
 }

@@ -9,9 +9,9 @@ use std::{
 use warpfold_abi::Arguments;
 use warpfold_driver::{CallError, Driver, Function, LaunchShape, Parameters, Stream as RawStream, sys};
 
-use super::{job::Code, module::Module};
+use super::{job::Code, loaded::LargestBlocks, module::Module};
 use crate::{
-    Device, Result,
+    Device, Error, Result,
     kernel_file::{Family, Kernel, KernelFile, MAX_BLOCK_SIZES},
     names::RowsKernel,
     ptx::{Ptx, PtxSource},
@@ -34,7 +34,25 @@ struct FileKernels {
     ptx: Ptx,
     name: String,
     kernels: Vec<Kernel>,
-    entries: Box<[OnceLock<Entry>]>,
+    entries: Entries,
+    /// The kernels with the text that each operation [inserts](Code::insert_into).
+    inserted: boxcar::Vec<(Code, Entries)>,
+}
+
+type Entries = Box<[OnceLock<Entry>]>;
+
+impl FileKernels {
+    fn new_entries(kernels: &[Kernel]) -> Entries {
+        kernels.iter().map(|_| OnceLock::new()).collect()
+    }
+
+    /// Returns the kernels, or those with the text of an operation that inserts one, if it was used
+    /// before.
+    fn entries_of(&self, inserting: Option<&Code>) -> Option<&Entries> {
+        let Some(code) = inserting else { return Some(&self.entries) };
+        let mut used = self.inserted.iter().map(|(_, used)| used);
+        used.find(|(known, _)| known.inserts_same(code)).map(|(_, entries)| entries)
+    }
 }
 
 impl Kernels {
@@ -53,7 +71,7 @@ impl Kernels {
 
     /// Returns a kernel of a file, which the first call loads.
     pub(crate) fn entry(&self, file: KernelFile, kernel: usize) -> Result<&Entry> {
-        Ok(self.find(file, kernel)?.expect("every file has the kernel"))
+        Ok(self.find(file, None, kernel)?.expect("every file has the kernel"))
     }
 
     /// Returns a kernel of an operation, which the first call loads.
@@ -75,15 +93,23 @@ impl Kernels {
         kernel: usize,
     ) -> Result<Option<&'k Entry>> {
         match code {
-            &Code::BuiltIn(op, dtype) => self.find(KernelFile::of(family, op, dtype), kernel),
+            &Code::BuiltIn(op, dtype) => self.find(KernelFile::of(family, op, dtype), None, kernel),
+            Code::Expression(expression) => {
+                let file = KernelFile::Mapped(family, expression.op, expression.dtype);
+                self.find(file, Some(code), kernel)
+            }
+            Code::Fused(parts) if family == Family::Buffer => {
+                self.find(KernelFile::Fused(parts.dtype), Some(code), kernel)
+            }
+            Code::Fused(_) => panic!("tuples have no kernel for {family:?}"),
             Code::Custom(custom) => Ok(custom.families[family as usize].get(kernel)),
         }
     }
 
-    fn find(&self, file: KernelFile, kernel: usize) -> Result<Option<&Entry>> {
+    fn find(&self, file: KernelFile, inserting: Option<&Code>, kernel: usize) -> Result<Option<&Entry>> {
         let cell = &self.files[file.index()];
-        if let Some(kernels) = cell.get() {
-            let Some(slot) = kernels.entries.get(kernel) else { return Ok(None) };
+        if let Some(entries) = cell.get().and_then(|kernels| kernels.entries_of(inserting)) {
+            let Some(slot) = entries.get(kernel) else { return Ok(None) };
             if let Some(entry) = slot.get() {
                 return Ok(Some(entry));
             }
@@ -97,9 +123,16 @@ impl Kernels {
                 cell.get_or_init(|| Box::new(kernels))
             }
         };
-        let Some(slot) = kernels.entries.get(kernel) else { return Ok(None) };
+        let entries = match (kernels.entries_of(inserting), inserting) {
+            (None, Some(code)) => {
+                let entries = FileKernels::new_entries(&kernels.kernels);
+                &kernels.inserted[kernels.inserted.push((code.clone(), entries))].1
+            }
+            (known, _) => known.expect("a file has kernels"),
+        };
+        let Some(slot) = entries.get(kernel) else { return Ok(None) };
         if slot.get().is_none() {
-            let _ = slot.set(self.load(file, kernels, kernel)?);
+            let _ = slot.set(self.load(file, kernels, inserting, kernel)?);
         }
         Ok(slot.get())
     }
@@ -109,27 +142,44 @@ impl Kernels {
         let name = file.name();
         let ptx = self.source.find(&name, self.device.info().arch())?;
         let kernels = ptx.kernels(file.kernels(), &name, ptx.arch)?;
-        let entries = kernels.iter().map(|_| OnceLock::new()).collect();
-        Ok(FileKernels { ptx, name, kernels, entries })
+        let entries = FileKernels::new_entries(&kernels);
+        Ok(FileKernels { ptx, name, kernels, entries, inserted: boxcar::Vec::new() })
     }
 
-    fn load(&self, file: KernelFile, kernels: &FileKernels, kernel: usize) -> Result<Entry> {
+    fn load(
+        &self,
+        file: KernelFile,
+        kernels: &FileKernels,
+        inserting: Option<&Code>,
+        kernel: usize,
+    ) -> Result<Entry> {
         let FileKernels { ptx, name, kernels, .. } = kernels;
-        let ptx = ptx.with_entry_only(&kernels[kernel].entry(name));
+        let mut ptx = ptx.with_entry_only(&kernels[kernel].entry(name));
+        if let Some(code) = inserting {
+            let text = code.insert_into(&ptx.text).ok_or_else(|| Error::PtxRejected {
+                origin: ptx.origin.clone(),
+                reason: format!("it has no place for an {}", code.name()),
+                source: None,
+            })?;
+            ptx.text = text.into();
+        }
         let load = |ptx: &Ptx| {
             let module = Arc::new(Module::load(&self.device, ptx)?);
             Entry::new(&module, name, &kernels[kernel], module.overlaps())
         };
-        let KernelFile::Reduction(family, op, dtype) = file else { return load(&ptx) };
+        let (family, planned, has_products) = match file {
+            KernelFile::Reduction(family, op, dtype) => {
+                (family, Code::BuiltIn(op, dtype).largest_blocks(), op.has_products())
+            }
+            KernelFile::Mapped(family, ..) => (family, LargestBlocks::FULL, false),
+            _ => return load(&ptx),
+        };
         // Launches are planned before the kernels are loaded, for a block size that the registers of
         // nearly all kernels allow. Only kernels that do not allow it are compiled with that block size
         // as a limit: with the limit, the driver's compiler gives most kernels more registers.
-        let planned = Code::BuiltIn(op, dtype).largest_blocks();
         let block = match family {
             // Spills due to this limit are on a cold path.
-            Family::Buffer | Family::Counted | Family::Continued | Family::Buffers
-                if op.has_products() =>
-            {
+            Family::Buffer | Family::Counted | Family::Continued | Family::Buffers if has_products => {
                 return load(&ptx.for_blocks_of(LARGEST_BLOCK));
             }
             Family::Rows if has_large_blocks(family, kernel) => planned.rows,

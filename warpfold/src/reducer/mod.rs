@@ -139,10 +139,11 @@ impl Reducer {
     }
 
     /// Returns a bound of the rounding error of a [`BoundedSum`] of these elements, relative to the sum
-    /// of the terms' magnitudes; 0 for integers. If t threads add n elements, each element takes part in
-    /// about n / t additions, and in at least some 30. Each addition rounds once. Sums of `f16` and
-    /// `bf16` are computed and bounded in `f32`. Each square of an `f32` or `f64` that underflows adds
-    /// an error of the smallest positive number of its type.
+    /// of the terms' magnitudes; 0 for integers. It is that of the operation alone, not in a tuple. If t
+    /// threads add n elements, each element takes part in about n / t additions, and in at least
+    /// some 30. Each addition rounds once. Sums of `f16` and `bf16` are computed and bounded in `f32`.
+    /// Each square of an `f32` or `f64` that underflows adds an error of the smallest positive number of
+    /// its type.
     ///
     /// There is no bound if an element is infinite or NaN, or if a partial sum overflows.
     ///
@@ -211,7 +212,7 @@ impl Reducer {
     /// # let reducer = Reducer::new(&device)?;
     /// let values = device.upload(&[3.0_f32, -1.5, 2.0, 8.0])?;
     /// assert_eq!(reducer.reduce(op::SumOfSquares, &values)?, 79.25);
-    /// // Two launches: one of them finds both extremes.
+    /// // One launch, which reads the elements once.
     /// let all = reducer.reduce((op::Sum, op::Min, op::Max), &values)?;
     /// assert_eq!(all, (11.5, Some(-1.5), Some(8.0)));
     /// // A result for every row, and for every column.

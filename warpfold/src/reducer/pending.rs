@@ -73,7 +73,7 @@ impl<R> Pending<R> {
             State::Running { mut work, decode, len } => {
                 work.finish(|results, found| match found.unwrap_or(len) {
                     count if count > len => Err(Error::CountTooLarge { count, len }),
-                    count => Ok(decode(results.with_empty(count == 0))),
+                    count => Ok(decode(results.of_elements(count))),
                 })?
             }
             State::Copied { mut work, from: (memory, count, copy) } => {

@@ -179,8 +179,9 @@ impl<'p, R> Plan<'p, R> {
         Self::of_one(AnyTask::Within(task), values, decode, || Some(none()))
     }
 
-    pub(crate) fn is_of_none(&self) -> bool {
-        self.len == 0 || self.task.is_empty()
+    /// Returns the number of elements that the task reduces.
+    pub(crate) fn elements(&self) -> u64 {
+        if self.task.is_empty() { 0 } else { self.len }
     }
 
     pub(crate) fn wait_ready(&self) -> Result<()> {
@@ -259,8 +260,8 @@ impl Reducer {
             mem::forget((core.clone(), plan.task.kept_codes(), memories, outputs.clone()));
         };
         let (Some((several, copy)), Some(outputs)) = (&copied, &outputs) else {
-            let of_none = plan.is_of_none();
-            let read = |results: HostResults<'_>| (plan.decode)(results.with_empty(of_none));
+            let elements = plan.elements();
+            let read = |results: HostResults<'_>| (plan.decode)(results.of_elements(elements));
             // SAFETY: the plan borrows the buffers until this returns, and `keep` leaks them if the
             // kernel may still run then.
             let reduced = unsafe { core.reduce(&*plan.task, read) };

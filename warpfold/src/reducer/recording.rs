@@ -83,7 +83,7 @@ struct Part {
 
 enum Target {
     /// Host memory of the recording, from the word with index `first` on.
-    Host { first: usize, of_none: bool },
+    Host { first: usize, elements: u64 },
     /// Host memory for `count` results of `bytes` bytes each, without padding.
     Pieces { first: usize, count: usize, bytes: usize },
     /// Outputs that the recording owns.
@@ -157,7 +157,7 @@ impl Recorder {
         let plan = input.plan(op, self.device())?;
         let (place, words) = match &plan.several {
             None => {
-                let place = Target::Host { first: self.words, of_none: plan.is_of_none() };
+                let place = Target::Host { first: self.words, elements: plan.elements() };
                 (place, plan.task.layout().words())
             }
             Some(several) => {
@@ -340,8 +340,9 @@ impl Inner {
 
     fn host_results(&self, part: &Part) -> Option<HostResults<'_>> {
         match part.place {
-            Target::Host { first, of_none } => {
-                Some(HostResults::new(&self.results, first, part.task.layout()).with_empty(of_none))
+            Target::Host { first, elements } => {
+                let results = HostResults::new(&self.results, first, part.task.layout());
+                Some(results.of_elements(elements))
             }
             Target::Pieces { first, count, bytes } => {
                 Some(HostResults::new(&self.results, first, Layout::of_pieces(count, bytes)))

@@ -85,6 +85,17 @@ fn runs_of_keys_of_every_type_are_found() {
     check_runs::<i32>(1);
     check_runs::<u64>(1);
     check_runs::<i64>(0);
+    check_runs::<[u8; 8]>(1);
+    check_runs::<[u16; 2]>(3);
+    check_runs::<[i32; 2]>(0);
+}
+
+/// Also where the type's own equality differs: 1 and 2 are both true.
+#[test]
+fn keys_are_compared_by_their_bytes() {
+    let keys = device().upload(&[1_u8, 2, 2, 0]).unwrap().cast::<warpfold::Bool>().unwrap();
+    let runs = reducer().runs::<_, u32>(&keys).unwrap();
+    assert_eq!(runs.offsets().download().unwrap(), [0, 1, 3, 4]);
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn any<T: Float>(n: usize, mut seed: u64) -> Vec<T> {
     (0..).map(|_| one()).filter(|value| value.double().is_finite()).take(n).collect()
 }
 
-fn even<T: Float>(n: usize, mut seed: u64) -> Vec<T> {
+pub(crate) fn even<T: Float>(n: usize, mut seed: u64) -> Vec<T> {
     let mut one = || random(&mut seed) as i32 as f64 * 2_f64.powi(-31);
     (0..n).map(|_| T::near(one())).collect()
 }

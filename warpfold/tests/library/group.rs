@@ -168,6 +168,9 @@ fn special_floats_are_found_on_the_device_that_has_them() {
             let least = group.reduce(op::ArgMin.skip_nan(), &sharded).unwrap().unwrap();
             assert_eq!((least.index, least.value.to_bits()), (1, (-0.0_f32).to_bits()), "{ends:?}");
             assert_eq!(group.reduce(op::CountNan, &sharded).unwrap(), 2);
+            let described = group.reduce(op::Describe, &sharded).unwrap();
+            assert_eq!((described.count, described.nan_count), (values.len() as u64 - 2, 2));
+            assert_eq!(described.min, Some(least.value));
             assert!(group.reduce(op::Sum, &sharded).unwrap().is_nan());
         }
         let none = cut(group, &[f32::NAN; 9], &[3, 5, 7]);

@@ -25,6 +25,7 @@ mod everything;
 mod everywhere;
 mod everywhere_others;
 mod exact;
+mod expressions;
 #[cfg(unix)]
 mod fork;
 mod forms;
@@ -34,6 +35,7 @@ mod group;
 mod group_recorded;
 mod group_shapes;
 mod group_streamed;
+mod invariance;
 mod kernels;
 mod large;
 mod late;

@@ -1,11 +1,11 @@
-//! Several operations on the same elements: bit for bit the results of each one alone, in the documented
-//! number of launches.
+//! Several operations on the same elements: the results of each one alone, in the documented number of
+//! launches.
 
 use std::mem;
 
 use warpfold::{
-    Buffer, Element, Ends, Error, Located, Plain, Reducer, Spread, bf16, f16,
-    op::{self, Operation, Operations},
+    Bool, Buffer, Element, Ends, Error, Float, Located, Plain, Reducer, Spread, bf16, cpu, f16,
+    op::{self, Description, Operation, Operations},
 };
 
 use crate::{
@@ -42,9 +42,10 @@ impl<T: Bits> Bits for Located<T> {
     }
 }
 
+/// The bits after rounding: alone and in a tuple, the moments of floats are added in different orders.
 impl Bits for Spread {
     fn bits(&self) -> Vec<u8> {
-        [self.mean.bits(), self.variance.bits()].concat()
+        [self.mean, self.variance].map(|moment| (moment as f32).bits()).concat()
     }
 }
 
@@ -149,6 +150,103 @@ fn extremes_of_floats_have_the_bits_that_they_have_alone() {
     of(&[&[bf16::ZERO, zero], &[zero, bf16::ZERO, zero], &[bf16::ONE, nan], &[nan]]);
 }
 
+/// Each operation that has a part of a fused kernel, with others before and after it.
+#[test]
+fn every_operation_of_a_fused_kernel() {
+    fn of<T: Sample + Bits>(n: usize)
+    where
+        T::Sum: Bits,
+    {
+        let values = small::<T>(n, 8);
+        let buffer = device().upload(&values).unwrap();
+        for first in [0, 1, 3] {
+            let buffer = buffer.slice(first.min(n - 1)..).unwrap();
+            check((op::Sum, op::SumOfSquares, op::SumOfMagnitudes, op::Product), &buffer);
+            check((op::Mean, op::L2Norm, op::L1Norm, op::CountNonZero, op::MaxNorm), &buffer);
+            check((op::MeanAndVariance, op::ArgMin, op::Min, op::ArgMax, op::Sum, op::Mean), &buffer);
+        }
+    }
+    fn of_floats<T: Sample + Float + Bits>(n: usize, nan: T)
+    where
+        T::Sum: Bits,
+    {
+        let mut values = small::<T>(n, 8);
+        for is_number in [true, false] {
+            let buffer = device().upload(&values).unwrap();
+            check((op::CountNan, op::Sum.skip_nan(), op::SumOfSquares.skip_nan()), &buffer);
+            check((op::Product.skip_nan(), op::MinMax.skip_nan(), op::L2Norm.skip_nan()), &buffer);
+            // The partial results of most words.
+            let spreads = (op::MeanAndVariance, op::MeanAndVariance.skip_nan());
+            let ends = (op::ArgMin.skip_nan(), op::ArgMax.skip_nan(), op::ArgMin, op::ArgMax);
+            check((spreads.0, ends.0, ends.1, spreads.1, ends.2, ends.3), &buffer);
+            check((op::SumOfMagnitudes.skip_nan(), op::Max, op::Max.skip_nan(), op::Mean), &buffer);
+            if is_number {
+                values.iter_mut().step_by(7).for_each(|value| *value = nan);
+            }
+        }
+    }
+    let _checked = no_findings();
+    // Around a vector, a warp and a block, and several blocks.
+    for n in [1, 5, 31, 33, 511, 513, 1003, 40_000] {
+        for_every_type!(of(n));
+        of_floats(n, f16::NAN);
+        of_floats(n, bf16::NAN);
+        of_floats(n, f32::NAN);
+        of_floats(n, f64::NAN);
+    }
+}
+
+#[test]
+fn a_description_of_the_elements() {
+    let _checked = no_findings();
+    let integers = device().upload(&[3_i8, -7, 5, 3]).unwrap();
+    let (mean, variance) = (1.0, 22.0);
+    let expected = Description { count: 4, nan_count: 0, mean, variance, min: Some(-7), max: Some(5) };
+    assert_eq!(reducer().reduce(op::Describe, &integers).unwrap(), expected);
+    let floats = device().upload(&[1.5_f64, f64::NAN, -2.5, f64::NAN, 4.0]).unwrap();
+    let found = reducer().reduce(op::Describe, &floats).unwrap();
+    assert_eq!(cpu::describe(&[3_i8, -7, 5, 3]).unwrap(), expected);
+    let on_cpu = cpu::describe(&[1.5_f64, f64::NAN, -2.5, f64::NAN, 4.0]).unwrap();
+    assert_eq!((on_cpu.count, on_cpu.nan_count, on_cpu.mean), (3, 2, 1.0));
+    assert_eq!((on_cpu.min, on_cpu.max), (found.min, found.max));
+    assert_eq!(cpu::describe::<f32>(&[]).unwrap().count, 0);
+    assert_eq!((found.count, found.nan_count, found.mean), (3, 2, 1.0));
+    assert_eq!((found.variance, found.min, found.max), (7.166_666_666_666_667, Some(-2.5), Some(4.0)));
+    let stream = device().stream().unwrap();
+    assert_eq!(reducer().on(&stream).reduce(op::Describe, &floats).unwrap().wait().unwrap(), found);
+    // Launches of one recording that use the same slots for values of different sizes.
+    let mut recorder = reducer().record();
+    let many = device().upload(&small::<f64>(40_000, 2)).unwrap();
+    let sums = recorder.reduce((op::Sum, op::Max), &many).unwrap();
+    let recorded = recorder.reduce(op::Describe, &floats).unwrap();
+    let spreads = recorder.reduce((op::MeanAndVariance, op::ArgMax, op::L2Norm), &many).unwrap();
+    let of_none = recorder.reduce(op::Describe, &floats.slice(0..0).unwrap()).unwrap();
+    let mut recording = recorder.finish().unwrap();
+    let results = recording.run().unwrap();
+    assert_eq!(results.get(&recorded), found);
+    assert_eq!(results.get(&of_none).count, 0);
+    let place = reducer().reduce(op::ArgMax, &many).unwrap();
+    assert_eq!(results.get(&sums), (reducer().sum(&many).unwrap(), Some(7.0)));
+    assert_eq!(results.get(&spreads).1, place);
+    let count = count_of(2);
+    let counted = reducer().reduce(op::Describe, floats.counted(&count)).unwrap();
+    assert_eq!((counted.count, counted.nan_count, counted.min), (1, 1, Some(1.5)));
+    let count = count_of(0);
+    assert_eq!(reducer().reduce(op::Describe, floats.counted(&count)).unwrap().count, 0);
+    let truths = device().upload(&[Bool::TRUE, Bool::from(false), Bool::TRUE]).unwrap();
+    let truths = reducer().reduce(op::Describe, &truths).unwrap();
+    assert_eq!((truths.count, truths.mean, truths.max), (3, 2.0 / 3.0, Some(Bool::TRUE)));
+    let infinite = device().upload(&[f32::INFINITY, -0.0, f32::NEG_INFINITY]).unwrap();
+    let infinite = reducer().reduce(op::Describe, &infinite).unwrap();
+    assert_eq!((infinite.min, infinite.max), (Some(f32::NEG_INFINITY), Some(f32::INFINITY)));
+    assert!(infinite.mean.is_nan() && infinite.variance.is_nan());
+    for (slice, nan_count) in [(1..2, 1), (0..0, 0)] {
+        let none = reducer().reduce(op::Describe, &floats.slice(slice).unwrap()).unwrap();
+        assert_eq!((none.count, none.nan_count, none.min, none.max), (0, nan_count, None, None));
+        assert!(none.mean.is_nan() && none.variance.is_nan());
+    }
+}
+
 #[cfg(feature = "simulator")]
 mod launches {
     use super::*;
@@ -182,9 +280,13 @@ mod launches {
         let reducer = Reducer::new(&device).unwrap();
         let integers = &device.upload(&[3_i32, -7, 5, 5]).unwrap();
         let floats = &device.upload(&[3.0_f32, -7.5, 5.0]).unwrap();
-        check(&reducer, (op::Sum, op::Min), integers, 2);
-        check(&reducer, (op::Sum, op::Min, op::Max), integers, 2);
-        check(&reducer, (op::Max, op::Sum, op::Min), floats, 2);
+        check(&reducer, (op::Sum, op::Min), integers, 1);
+        check(&reducer, (op::Sum, op::Min, op::Max), integers, 1);
+        check(&reducer, (op::Max, op::Sum, op::Min), floats, 1);
+        let unsigned = &device.upload(&[3_u16, 5]).unwrap();
+        check(&reducer, (op::L1Norm, op::Sum, op::SumOfMagnitudes), unsigned, 1);
+        check(&reducer, op::Describe, integers, 1);
+        check(&reducer, op::Describe, floats, 1);
         check(&reducer, (op::Sum, op::Sum), floats, 1);
         check(&reducer, (op::Sum, op::WrappingSum), integers, 1);
         check(&reducer, (op::Sum.reproducible(), op::Sum), integers, 1);
@@ -194,19 +296,20 @@ mod launches {
         check(&reducer, (op::MinMax, op::Min), floats, 1);
         check(&reducer, (op::Min.skip_nan(), op::Max.skip_nan()), floats, 1);
         check(&reducer, (op::Max.skip_nan(), op::MinMax.skip_nan()), floats, 1);
-        check(&reducer, (op::Min, op::Max.skip_nan()), floats, 2);
-        check(&reducer, (op::MinMax, op::Max.skip_nan()), floats, 2);
+        check(&reducer, (op::Min, op::Max.skip_nan()), floats, 1);
+        check(&reducer, (op::MinMax, op::Max.skip_nan()), floats, 1);
         check(&reducer, (op::MinMax, op::Max.skip_nan()), integers, 1);
         check(&reducer, (op::Max, op::MinMax, op::Min), integers, 1);
         check(&reducer, (op::ArgMin, op::Min), integers, 1);
         check(&reducer, (op::Max, op::ArgMax), integers, 1);
-        check(&reducer, (op::ArgMin, op::Min), floats, 2);
-        check(&reducer, (op::ArgMin, op::Max), integers, 2);
-        check(&reducer, (op::ArgMin, op::ArgMax, op::Min, op::Max), integers, 2);
-        // The extreme without an index takes a launch of its own.
-        check(&reducer, (op::ArgMin, op::Min, op::Max), integers, 2);
-        check(&reducer, (op::ArgMin, op::Min, op::Max), floats, 2);
-        check(&reducer, (op::Sum, op::SumOfSquares, op::Min, op::Max, op::Sum, op::MinMax), floats, 3);
+        check(&reducer, (op::ArgMin, op::Min), floats, 1);
+        check(&reducer, (op::ArgMin, op::Max), integers, 1);
+        check(&reducer, (op::ArgMin, op::ArgMax, op::Min, op::Max), integers, 1);
+        check(&reducer, (op::Sum, op::SumOfSquares, op::Min, op::Max, op::Sum, op::MinMax), floats, 1);
+        // Operations without a part, before, between and after those with one.
+        check(&reducer, (op::LogSumExp, op::Max, op::HarmonicMean, op::Sum), floats, 3);
+        check(&reducer, (op::Max, op::Sum.reproducible()), floats, 2);
+        check(&reducer, (op::Max, op::BitXor, op::Mean, op::BitAnd, op::Product), integers, 3);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use warpfold::{Element, Reducer, op};
 use warpfold_measure::report;
 use warpfold_sim::{Args, Config, Entry, Error, Gpu, Launch, Module};
 use warpfold_suite::{Device, DeviceInfo, Selection, Tuning, input, shortened, visible};
@@ -25,6 +26,8 @@ pub enum Target {
     Npy,
     /// The tuning of a reducer
     Tuning,
+    /// An expression and, on the next line, a condition, compiled and run for several types
+    Expression,
     /// Results, shown as a page
     Results,
     /// Calls of the simulator as a CUDA driver
@@ -56,6 +59,7 @@ impl Target {
         Self::Sim,
         Self::Npy,
         Self::Tuning,
+        Self::Expression,
         Self::Results,
         Self::Driver,
         Self::ProgramNpy,
@@ -75,6 +79,7 @@ impl Target {
             Self::Sim => "sim",
             Self::Npy => "npy",
             Self::Tuning => "tuning",
+            Self::Expression => "expression",
             Self::Results => "results",
             Self::Driver => "driver",
             Self::ProgramNpy => "program-npy",
@@ -98,6 +103,7 @@ impl Target {
             Self::Sim => &["tests/corpus/sim", "tests/corpus/ptx"],
             Self::Npy => &["tests/corpus/npy"],
             Self::Tuning => &["tests/corpus/tuning"],
+            Self::Expression => &["tests/corpus/expression"],
             Self::Results => &["tests/corpus/results"],
             Self::Driver => &["tests/corpus/driver"],
             Self::ProgramNpy => &["tests/corpus/program-npy", "tests/corpus/npy"],
@@ -158,6 +164,7 @@ impl Ready {
             Target::Sim => sim(&self.file("image", bytes)?),
             Target::Npy => npy(&self.file("a.npy", bytes)?, bytes.len()),
             Target::Tuning => tuning(&self.file("tuning.json", bytes)?, &self.info),
+            Target::Expression => expression(bytes),
             Target::Results => {
                 let set = self.file("sets/a.jsonl", bytes)?;
                 let library = self.library(bytes)?;
@@ -287,6 +294,34 @@ fn tuning(path: &Path, info: &DeviceInfo) -> String {
         Ok(_) => "a tuning".to_owned(),
         Err(refused) => said_of(path, &refused.to_string()),
     }
+}
+
+fn expression(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let (map, condition) = text.split_once('\n').unwrap_or((&text, "x == x"));
+    let expr = op::expr(map).filter(condition);
+    [reduced::<f32>(&expr), reduced::<f64>(&expr), reduced::<i32>(&expr), reduced::<u32>(&expr)]
+        .join("; ")
+}
+
+fn reduced<T: Element + From<u16>>(expr: &op::Expr) -> String {
+    let reduction = match expr.max::<T>() {
+        Ok(reduction) => reduction,
+        Err(refused) => {
+            // A line, the text and the caret.
+            let said = refused.to_string();
+            assert!(matches!(said.lines().count(), 1 | 3), "{said:?}");
+            let line = one_line(said.lines().next().unwrap_or_default().to_owned());
+            return line.split('`').step_by(2).collect();
+        }
+    };
+    let run = || -> warpfold::Result<T::Sum> {
+        let device = warpfold::Device::open(warpfold::Selection::Sim)?;
+        let values = device.upload(&[0_u16, 1, 2, 65_535].map(T::from))?;
+        Reducer::new(&device)?.reduce(&reduction, &values)
+    };
+    run().expect("an expression that compiles runs");
+    "a value".to_owned()
 }
 
 fn results(folder: &Path) -> String {

@@ -19,7 +19,8 @@ fn committed_inputs_break_nothing() {
     let output = fuzz(&["--seconds", "0", "--committed"]);
     let lines = lines(&output);
     assert_eq!(output.status.code(), Some(0), "{lines:?}");
-    let own = ["ptx", "execute", "sim", "npy", "tuning", "results", "driver"].map(str::to_owned);
+    let own =
+        ["ptx", "execute", "sim", "npy", "tuning", "expression", "results", "driver"].map(str::to_owned);
     let files = ["npy", "npz", "arrow", "parquet", "raw", "offsets", "keys"];
     for target in own.into_iter().chain(files.map(|file| format!("program-{file}"))) {
         let line = lines.iter().find(|line| line.starts_with(&format!("{target}: "))).unwrap();

@@ -1,14 +1,17 @@
 //! The reducer: one launch for any number of elements, at memory bandwidth.
 //!
 //! The other variants teach; this one is for use in programs. It supports twelve element types at any
-//! alignment. It has 45 operations on elements, four on pairs of elements, sums of the elements in an
-//! interval, and top-k searches in both orders. `warpfold_device::reduction` loads elements and combines
-//! the results of blocks, for any operation. Here, `item.rs` has the element types, `offsets.rs` the
-//! check of segment offsets, and the other files the operations.
+//! alignment. It has 45 operations on elements, three on the values of an expression that the host
+//! inserts, four on pairs of elements, sums of the elements in an interval, top-k searches in both
+//! orders, and fused kernels, which compute several of these results of the same elements.
+//! `warpfold_device::reduction` loads elements and combines the results of blocks, for any operation.
+//! Here, `item.rs` has the element types, `offsets.rs` the check of segment offsets, and the other files
+//! the operations.
 //!
-//! Shared memory: 32 partial results; in `bulk` also three tiles (dynamic) and three mbarriers; in
-//! `segments` its tiles; in the top-k kernels one queue per warp. Barriers: 1 per block; in `bulk` 1
-//! more per tile, in `segments` up to 4 per tile and 5 per block, in the top-k kernels up to 4.
+//! Shared memory: 32 partial results, in `fused` of the greatest width; in `bulk` also three tiles
+//! (dynamic) and three mbarriers; in `segments` its tiles; in the top-k kernels one queue per warp.
+//! Barriers: 1 per block; in `bulk` 1 more per tile, in `segments` up to 4 per tile and 5 per block, in
+//! the top-k kernels up to 4.
 //!
 //! Source: the suite's own.
 
@@ -19,6 +22,7 @@ mod exponentials;
 mod form;
 mod harmonic;
 mod item;
+mod mapped;
 mod means;
 mod moments;
 mod norms;
@@ -35,7 +39,7 @@ mod wide;
 mod within;
 
 use warpfold_abi::{
-    WARP_SIZE,
+    WARP_SIZE, fused,
     reducer::{
         AXIS_BLOCK, PARTIAL_WORDS, TOP_BLOCK, TOP_QUEUE, TOP_WORDS, WIDE_AXIS_BLOCK, WIDE_WORDS, is_wide,
     },
@@ -48,7 +52,8 @@ use warpfold_device::{
     Shared, Value, block, reducer_axis_kernels, reducer_grid_variants, reducer_kernel, reducer_kernels,
     reducer_rows_kernels, reducer_segments_kernel, reducer_view_kernels,
     reduction::{
-        FilteredReduction, PairReduction, RunsMemory, SegmentsMemory, VectorReduction, in_place,
+        FilteredReduction, Nothing, PairReduction, RunsMemory, SegmentsMemory, VectorReduction, With,
+        in_place,
     },
     shared_array,
 };
@@ -62,6 +67,7 @@ use exact::{BinnedSpread, ExactSpread, L1Norm, NanBinnedSpread};
 use exponentials::LogSumExp;
 use harmonic::{BinnedHarmonicMean, HarmonicMean, NanBinnedHarmonicMean, NanHarmonicMean};
 use item::{Bf16, F16};
+use mapped::{MappedMax, MappedMin, MappedSum};
 use means::Mean;
 use moments::{NanSpread, Spread};
 use norms::{ExactNorm, FloatNorm, NanFloatNorm};
@@ -109,6 +115,10 @@ by_width! {
 #[cfg(warpfold_sm_90)]
 shared_array! {
     fn landed: reducer_landed = [u64; warpfold_abi::reducer::BULK_STAGES]
+}
+
+shared_array! {
+    fn fused_warp_values: reducer_fused_warp_values = [u32; WIDE_WORDS * WARP_SIZE]
 }
 
 /// Declares the tiles of `segments` by element size in bytes, and by whether partial results are stored
@@ -163,6 +173,12 @@ fn ring() -> BulkRing {
     BulkRing { tiles: crate::dynamic_shared(), landed: *landed() }
 }
 
+/// The list of operations on elements of type `T` for a fused kernel.
+macro_rules! parts {
+    [] => { Nothing<T> };
+    [$PART:ident $Op:ident $($rest:tt)*] => { With<{ fused::$PART }, $Op<T>, parts![$($rest)*]> };
+}
+
 /// Declares the reducer's kernels for every operation and type, as `<op>_<dtype>`. Operations that do
 /// not depend on the signedness of integers are declared for unsigned ones only. `sumabs` is declared
 /// for signed ones only, because it equals `sum` for unsigned ones.
@@ -174,7 +190,7 @@ macro_rules! reducers {
         reducers!(@all "suite" $floats [sum Sum, min Min, max Max, sumsq SumSq, argmin ArgMin,
             argmax ArgMax]);
         reducers!(@all "library" $integers [product Product, minmax MinMax, spread ExactSpread, mean Mean,
-            l2 ExactNorm, hmean HarmonicMean]);
+            l2 ExactNorm, hmean HarmonicMean, mapsum MappedSum, mapmin MappedMin, mapmax MappedMax]);
         reducers!(@all "library" $signed [sumabs SumAbs]);
         reducers!(@all "library" $unsigned [nonzero NonZero, and And, or Or, xor Xor]);
         reducers!(@all "library" $floats [sumabs SumAbs, product Product, minmax MinMax,
@@ -185,7 +201,8 @@ macro_rules! reducers {
             nanbinsum NanBinnedSum, nanbinsumsq NanBinnedSumSq, nanbinsumabs NanBinnedSumAbs,
             binspread BinnedSpread, nanbinspread NanBinnedSpread, hmean HarmonicMean,
             nanhmean NanHarmonicMean, binhmean BinnedHarmonicMean, nanbinhmean NanBinnedHarmonicMean,
-            moment3 ThirdMoment, nanmoment3 NanThirdMoment]);
+            moment3 ThirdMoment, nanmoment3 NanThirdMoment, mapsum MappedSum, mapmin MappedMin,
+            mapmax MappedMax]);
         reducers!(@all "library" $widened [widesum WideSum]);
         reducers!(@all "library" $double_words [l1 L1Norm]);
         reducers!(@pairs $integers [dot Dot, sqdist SquaredDistance]);
@@ -196,6 +213,28 @@ macro_rules! reducers {
         reducers!(@within $floats [sum Within, binsum BinnedWithin, binsumpart BinnedWithinPart]);
         reducers!(@top $integers [largest Largest, smallest Smallest]);
         reducers!(@top $floats [largest Largest, smallest Smallest]);
+        reducers!(@fused $integers [SUM Sum, SUM_OF_SQUARES SumSq, SUM_OF_MAGNITUDES SumAbs,
+            PRODUCT Product, MIN_MAX MinMax, ARG_MIN ArgMin, ARG_MAX ArgMax, COUNT_NON_ZERO NonZero,
+            MEAN Mean, MEAN_AND_VARIANCE ExactSpread, L2_NORM ExactNorm]);
+        reducers!(@fused $floats [SUM Sum, SUM_OF_SQUARES SumSq, SUM_OF_MAGNITUDES SumAbs,
+            PRODUCT Product, MIN_MAX MinMax, ARG_MIN ArgMin, ARG_MAX ArgMax, COUNT_NON_ZERO NonZero,
+            MEAN Mean, MEAN_AND_VARIANCE Spread, L2_NORM FloatNorm, COUNT_NAN NanCount, NAN_SUM NanSum,
+            NAN_SUM_OF_SQUARES NanSumSq, NAN_SUM_OF_MAGNITUDES NanSumAbs, NAN_PRODUCT NanProduct,
+            NAN_MIN_MAX NanMinMax, NAN_ARG_MIN NanArgMin, NAN_ARG_MAX NanArgMax,
+            NAN_MEAN_AND_VARIANCE NanSpread, NAN_L2_NORM NanFloatNorm]);
+    };
+    (@fused [$($dtype:ident = $ty:ty),*] $parts:tt) => {
+        $(reducers!(@each_fused $dtype $ty, $parts);)*
+    };
+    (@each_fused $dtype:ident $ty:ty, [$($PART:ident $Op:ident),*]) => {
+        #[cfg(feature = "library")]
+        const _: () = {
+            type T = $ty;
+            reducer_kernel! {
+                reducer_fused $dtype grid =
+                    fused<parts![$($PART $Op)*]>(ReduceCut, *fused_warp_values())
+            }
+        };
     };
     (@within [$($dtype:ident = $ty:ty),*] $ops:tt) => {
         $(reducers!(@each_within $dtype $ty, $ops);)*

@@ -1,6 +1,8 @@
 //! Several operations on the same elements, in as few launches as possible.
 
-use std::{array, fmt, iter, sync::Arc};
+use std::{array, fmt, sync::Arc};
+
+use warpfold_abi::fused::MOST_PARTS;
 
 use super::{CountAt, elements};
 use crate::{
@@ -8,16 +10,19 @@ use crate::{
     element::RESULT_WORDS,
     input::{AnyTask, Task},
     names::{Form, Nan, Op, OpKind},
+    op::fused::{Parts, part},
     reducer::{Code, Codes, ElementRange, Kernels, LaunchContext, Layout},
 };
 
 /// The maximum number of operations in a tuple.
-pub(crate) const MOST_TOGETHER: usize = 6;
+pub(crate) const MOST_TOGETHER: usize = MOST_PARTS as usize;
 
 #[derive(Clone)]
 pub(crate) struct TogetherTask {
-    /// One operation per launch.
+    /// The operations whose results are written: first those of the fused launch, then those with a
+    /// launch each.
     codes: Codes,
+    fused: Option<Parts>,
     n: u64,
     address: u64,
     count: Option<CountAt>,
@@ -35,16 +40,21 @@ impl TogetherTask {
             ElementRange::of(code.clone(), values, device)?;
         }
         let (n, address) = (values.len() as u64, values.as_device_ptr());
-        let (codes, layout) = together(wanted, n == 0);
-        Ok(Self { codes, n, address, count, layout })
+        let mut codes = launches(wanted, n == 0);
+        // A kernel for a count in device memory has one operation.
+        let fused = if count.is_none() { fuse(&mut codes) } else { None };
+        let layout = layout(&codes, wanted);
+        Ok(Self { codes, fused, n, address, count, layout })
     }
 
-    fn tasks(&self) -> impl Iterator<Item = AnyTask> {
+    /// Returns the launches, and the number of results of each.
+    fn tasks(&self) -> impl Iterator<Item = (AnyTask, u64)> {
         let &Self { n, address, count, .. } = self;
-        self.codes
-            .iter()
-            .flatten()
-            .map(move |code| elements(ElementRange { code: code.clone(), n, address }, count))
+        let fused = self.fused.map(|parts| (Code::Fused(parts), u64::from(parts.len())));
+        let alone = self.codes.iter().flatten().skip(fused.as_ref().map_or(0, |(_, len)| *len as usize));
+        let launches = fused.into_iter().chain(alone.map(|code| (code.clone(), 1)));
+        launches
+            .map(move |(code, results)| (elements(ElementRange { code, n, address }, count), results))
     }
 }
 
@@ -62,57 +72,68 @@ impl Task for TogetherTask {
     }
 
     fn pollable_bytes(&self) -> Option<u64> {
-        self.tasks().map(|task| task.pollable_bytes()).sum()
+        self.tasks().map(|(task, _)| task.pollable_bytes()).sum()
     }
 
     fn prepare(&self, kernels: &Kernels) -> Result<()> {
-        self.tasks().try_for_each(|task| task.prepare(kernels))
+        self.tasks().try_for_each(|(task, _)| task.prepare(kernels))
     }
 
     unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
-        let bytes = (RESULT_WORDS * size_of::<u64>()) as u64;
-        let outputs = iter::successors(Some(context.output), |output| Some(output + bytes));
-        self.tasks().zip(outputs).try_for_each(|(task, output)| {
-            // SAFETY: each launch has its own output words, and the caller meets the other conditions.
-            unsafe { task.enqueue(kernels, &LaunchContext { output, ..*context }) }
+        let mut output = context.output;
+        self.tasks().try_for_each(|(task, results)| {
+            // SAFETY: each launch has the output words of its results, and the caller meets the other
+            // conditions.
+            unsafe { task.enqueue(kernels, &LaunchContext { output, ..*context }) }?;
+            output += results * (RESULT_WORDS * size_of::<u64>()) as u64;
+            Ok(())
         })
     }
 }
 
 impl fmt::Debug for TogetherTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { codes, n, address, .. } = self;
+        let Self { codes, fused, n, address, .. } = self;
         let codes: Vec<_> = codes.iter().flatten().collect();
+        let fused = fused.map_or(0, Parts::len) as usize;
         f.debug_struct("Together")
-            .field("codes", &codes)
+            .field("fused", &&codes[..fused])
+            .field("codes", &&codes[fused..])
             .field("n", n)
             .field("address", address)
             .finish()
     }
 }
 
-/// Returns the launches that produce all wanted results, and the layout of the results. If the input is
-/// empty (`of_none`), only operations whose kernels compute the result of an empty input are launched.
+/// Returns the launches that produce all wanted results, one for each operation, and the layout of the
+/// results. If the input is empty (`of_none`), only operations whose kernels compute the result of an
+/// empty input are launched.
 pub(crate) fn together(wanted: &Codes, of_none: bool) -> (Codes, Layout) {
-    let launched = |code: &&Code| !of_none || code.launches_when_empty();
-    let wanted = wanted.each_ref().map(|code| code.as_ref().filter(launched));
-    let codes = launches(wanted);
+    let codes = launches(wanted, of_none);
+    let layout = layout(&codes, wanted);
+    (codes, layout)
+}
+
+/// Returns the layout of the results of `codes`, from which those of `wanted` are taken.
+fn layout(codes: &Codes, wanted: &Codes) -> Layout {
     let mut layout = Layout::default();
     for (bytes, code) in layout.bytes.iter_mut().zip(codes.iter().flatten()) {
         *bytes = u8::try_from(code.result_bytes()).expect("at most 64 bytes");
     }
     for (place, wanted) in layout.places.iter_mut().zip(wanted) {
-        let mut launches = (0..).zip(codes.iter().flatten());
-        let found = wanted.and_then(|wanted| {
-            launches.find_map(|(launch, code)| Some((launch, start_within(code, wanted)?)))
+        let mut written = (0..).zip(codes.iter().flatten());
+        let found = wanted.as_ref().and_then(|wanted| {
+            written.find_map(|(result, code)| Some((result, start_within(code, wanted)?)))
         });
         *place = found.unwrap_or_default();
     }
-    (codes, layout)
+    layout
 }
 
-/// Returns the fewest kernels that produce all wanted results.
-fn launches(wanted: [Option<&Code>; MOST_TOGETHER]) -> Codes {
+/// Returns the fewest operations whose results contain all wanted ones.
+fn launches(wanted: &Codes, of_none: bool) -> Codes {
+    let launched = |code: &&Code| !of_none || code.launches_when_empty();
+    let wanted = wanted.each_ref().map(|code| code.as_ref().filter(launched));
     let is_covered = |index: usize, code: &Code| {
         let mut others = wanted.iter().enumerate().filter_map(|(other, code)| Some((other, (*code)?)));
         // Among equal operations, the first is launched.
@@ -138,6 +159,30 @@ fn launches(wanted: [Option<&Code>; MOST_TOGETHER]) -> Codes {
     codes
 }
 
+/// Chooses the parts of a fused kernel for the operations, if it has two or more. Moves these operations
+/// to the front, in the order of the parts.
+fn fuse(codes: &mut Codes) -> Option<Parts> {
+    let built_in = |code: &Code| match code {
+        Code::BuiltIn(op, dtype) => Some((*op, *dtype)),
+        _ => None,
+    };
+    let (_, of) = codes.iter().flatten().find_map(built_in)?;
+    let mut parts = codes.each_ref().map(|code| {
+        let (op, dtype) = built_in(code.as_ref()?)?;
+        part(op, dtype).filter(|_| dtype == of)
+    });
+    let chosen = Parts::of(parts.iter().flatten().map(|(bit, _)| *bit), of)?;
+    // Those without a part stay in their order.
+    let rank = |part: Option<(u32, Op)>| part.map_or(u32::MAX, |(bit, _)| bit);
+    let mut order: [usize; MOST_TOGETHER] = array::from_fn(|at| at);
+    order.sort_by_key(|&at| rank(parts[at]));
+    *codes = order.map(|at| match parts[at].take() {
+        Some((_, written)) => Some(Code::BuiltIn(written, of)),
+        None => codes[at].take(),
+    });
+    Some(chosen)
+}
+
 /// Returns the offset at which the result of `result` contains the result of `wanted`, with the same
 /// bits as from the kernel of `wanted`.
 fn start_within(result: &Code, wanted: &Code) -> Option<u8> {
@@ -153,6 +198,7 @@ fn start_within(result: &Code, wanted: &Code) -> Option<u8> {
             }
             _ => None,
         },
+        (Code::Expression(one), Code::Expression(other)) => (one == other).then_some(0),
         (Code::Custom(one), Code::Custom(other)) => Arc::ptr_eq(one, other).then_some(0),
         _ => None,
     }

@@ -9,9 +9,26 @@ use std::fmt;
 
 use crate::{Buffer, Offset, Outcome, Outputs, Plain, input::segments::SegmentsTask};
 
-/// A type of keys: a signed or unsigned integer of 8, 16, 32 or 64 bits. The trait is sealed.
+/// A type of keys: plain data of 1, 2, 4 or 8 bytes with [`Eq`]. Integers are, arrays such as `[u32; 2]`
+/// for the keys of two columns or `[u8; 8]` for short texts, and structs of a program. Two keys are
+/// equal if their bytes are, whatever [`Eq`] says. A key of another size is an error when the program is
+/// built.
 ///
-/// Floats are not keys, because there is more than one definition of their equality:
+/// ```
+/// # use warpfold::{Device, Reducer, Selection, op};
+/// # let device = Device::open(Selection::Sim)?;
+/// # let reducer = Reducer::new(&device)?;
+/// let keys = device.upload(&[[2026, 1], [2026, 1], [2026, 2], [2027, 2]])?;
+/// let values = device.upload(&[1.0_f32, 2.0, 4.0, 8.0])?;
+/// let sums = reducer.reduce(op::Sum, values.by_key(&keys))?;
+/// assert_eq!(sums.keys.download()?, [[2026, 1], [2026, 2], [2027, 2]]);
+/// assert_eq!(sums.results.read()?, [3.0, 4.0, 8.0]);
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+///
+/// Floats are not keys, because there is more than one definition of their equality; a
+/// [cast](Buffer::cast) to the unsigned integer of their size compares their bits. Replace longer keys
+/// by numbers first, as an Arrow dictionary does.
 ///
 /// ```compile_fail,E0277
 /// # use warpfold::{Device, Reducer, Selection, op};
@@ -21,20 +38,26 @@ use crate::{Buffer, Offset, Outcome, Outputs, Plain, input::segments::SegmentsTa
 /// reducer.runs::<_, u32>(&keys)?;
 /// # Ok::<(), warpfold::Error>(())
 /// ```
-pub trait Key: Plain + Eq + sealed::Key {}
-
-mod sealed {
-    pub trait Key {}
+///
+/// ```compile_fail,E0080
+/// # use warpfold::{Device, Reducer, Selection, op};
+/// # let device = Device::open(Selection::Sim)?;
+/// # let reducer = Reducer::new(&device)?;
+/// let keys = device.upload(&[[1_u8, 2, 3]])?;
+/// reducer.runs::<_, u32>(&keys)?;
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+///
+/// Equal keys that are not neighbours form several runs: sort the keys and the values first.
+pub trait Key: Plain + Eq {
+    #[doc(hidden)]
+    const BYTES: u32 = {
+        assert!(matches!(size_of::<Self>(), 1 | 2 | 4 | 8), "a key has 1, 2, 4 or 8 bytes");
+        size_of::<Self>() as u32
+    };
 }
 
-macro_rules! keys {
-    ($($ty:ty)*) => {$(
-        impl Key for $ty {}
-        impl sealed::Key for $ty {}
-    )*};
-}
-
-keys!(i8 u8 i16 u16 i32 u32 i64 u64);
+impl<K: Plain + Eq> Key for K {}
 
 /// Runs of equal neighbouring keys in device memory, from [`Reducer::runs`](crate::Reducer::runs).
 pub struct Runs<K, I> {

@@ -75,7 +75,7 @@ impl Reducer {
     }
 
     fn count_runs<K: Key>(&self, keys: &Buffer<K>) -> Result<Counted> {
-        let (device, n, key_bytes) = (self.device(), keys.len() as u64, size_of::<K>() as u32);
+        let (device, n, key_bytes) = (self.device(), keys.len() as u64, K::BYTES);
         require_few(n)?;
         let core = self.core();
         let blocks = if n == 0 { 0 } else { blocks(core.kernels(), key_bytes, n)? };
@@ -269,7 +269,7 @@ impl<'a, K: Key, T: Plain> Keyed<'a, K, T> {
     fn load(self, code: Code, reducer: &Reducer) -> Result<()> {
         self.check(&code, reducer.device())?;
         let kernels = reducer.core().kernels();
-        load(kernels, size_of::<K>() as u32, &code)
+        load(kernels, K::BYTES, &code)
     }
 }
 

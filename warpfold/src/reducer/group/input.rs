@@ -237,9 +237,9 @@ impl Group {
     /// operations, and waits for the result. Each device reads its own elements; the devices exchange
     /// one partial result each.
     ///
-    /// On each device, a tuple takes as many launches as on a single device. Results of pairs and
-    /// filtered elements are added in the order of the devices; with [`Reproducible`] they have the bits
-    /// of one device with all elements.
+    /// On each device, the operations of a tuple take a launch each, unless they share a kernel. Results
+    /// of pairs and filtered elements are added in the order of the devices; with [`Reproducible`] they
+    /// have the bits of one device with all elements.
     ///
     /// # Errors
     /// - [`Error::Group`](crate::Error::Group) for elements of another group, and unless there are

@@ -95,7 +95,7 @@ impl Group {
         let codes: Vec<Vec<Code>> = codes.iter().flatten().map(on_each).collect();
         let meeting = self.run(&codes, values, layout)?;
         let results = meeting.take(layout);
-        Ok(O::decode(results.with_empty(values.is_empty())))
+        Ok(O::decode(results.of_elements(values.len())))
     }
 
     /// Runs several reductions of the same elements and waits for them. `codes[i][rank]` is the

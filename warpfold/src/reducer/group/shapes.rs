@@ -82,7 +82,9 @@ impl Group {
         for (rank, keys) in keys.parts().iter().enumerate().filter(|(_, keys)| !keys.is_empty()) {
             let end = |at: usize| Ok(keys.slice(at..at + 1)?.download()?[0]);
             let (first_key, last_key) = (end(0)?, end(keys.len() - 1)?);
-            if let Some((before, _)) = last.filter(|(_, key)| *key == first_key) {
+            if let Some((before, _)) =
+                last.filter(|(_, key)| bytemuck::bytes_of(key) == bytemuck::bytes_of(&first_key))
+            {
                 let reason = format!(
                     "the run of key {first_key:?} has values on device {before} and on device {rank}; \
                      store each run on one device"

@@ -237,7 +237,7 @@ impl World {
         }
         let meeting = self.meeting(state)?;
         let results = meeting.take(layout);
-        Ok(O::decode(results.with_empty(values.is_empty())))
+        Ok(O::decode(results.of_elements(values.len())))
     }
 
     /// Returns, on each rank, the combined result of one running reduction of each rank. More elements

@@ -1,0 +1,163 @@
+//! The cost of several operations at once, relative to the sum of the same buffer, and beside the same
+//! operations one after the other.
+//!
+//! `tuples [TYPE ...]`, of `f32`, `f16`, `bf16`, `i8`, `i16`, `i32`, `i64` and `f64`. Runs on a GPU, or,
+//! with `DEVICE=sim`, in the simulator with small buffers and meaningless times. Prints a line of JSON
+//! per type, number of elements and tuple; each figure is the median of the rounds with its quartiles:
+//! microseconds per tuple in a sequence of enqueued launches, with the results written to host memory,
+//! and its ratio to the sum's in the same round, for one launch and for a launch per operation; and the
+//! bytes of the buffer per second. Inputs rotate, so that none is in the L2 cache. Times are from the
+//! host's clock.
+
+mod common;
+
+use std::{collections::VecDeque, env, error::Error, time::Instant};
+
+use common::{is_simulated, rotation, spread};
+use warpfold::{
+    Buffer, Element, Enqueue, Pending, Reducer, Result, Stream, bf16, f16,
+    op::{ArgMax, ArgMin, CountNonZero, Describe, Max, MeanAndVariance, Min, MinMax, Sum},
+};
+
+const ROUNDS: usize = 15;
+
+/// Launches whose results are not waited for yet.
+const IN_FLIGHT: usize = 8;
+
+/// Reduces each input `calls` times in all, and returns the time of a call in microseconds.
+fn time<'i, T: Element, R: 'i>(
+    inputs: &'i [Buffer<T>],
+    calls: usize,
+    mut reduce: impl FnMut(&'i Buffer<T>) -> Result<Pending<R>>,
+) -> Result<f64> {
+    let start = Instant::now();
+    let mut pending = VecDeque::new();
+    for call in 0..calls {
+        pending.push_back(reduce(&inputs[call % inputs.len()])?);
+        if pending.len() > IN_FLIGHT {
+            pending.pop_front().expect("it is not empty").wait()?;
+        }
+    }
+    pending.into_iter().try_for_each(|pending| pending.wait().map(drop))?;
+    Ok(start.elapsed().as_secs_f64() * 1e6 / calls as f64)
+}
+
+struct Contest<'a, T> {
+    reducer: &'a Reducer,
+    stream: &'a Stream,
+    inputs: &'a [Buffer<T>],
+    calls: usize,
+}
+
+impl<T: Element> Contest<'_, T> {
+    /// Returns the time of an operation, or of a tuple.
+    fn of<O: Copy>(&self, op: O) -> Result<f64>
+    where
+        for<'i> &'i Buffer<T>: Enqueue<O>,
+    {
+        time(self.inputs, self.calls, |input| self.reducer.on(self.stream).reduce(op, input))
+    }
+
+    /// Returns the times of the tuples, each in one launch and in a launch for each operation.
+    fn round(&self) -> Result<Vec<(&'static str, [f64; 2])>> {
+        let sum = self.of(Sum)?;
+        let [min_max, spread, count] =
+            [self.of(MinMax)?, self.of(MeanAndVariance)?, self.of(CountNonZero)?];
+        let places = self.of(ArgMin)? + self.of(ArgMax)?;
+        Ok(vec![
+            ("sum", [sum; 2]),
+            ("sum, min, max", [self.of((Sum, Min, Max))?, sum + min_max]),
+            (
+                "mean and variance, min, max, count",
+                [self.of((MeanAndVariance, Min, Max, CountNonZero))?, spread + min_max + count],
+            ),
+            ("argmin, argmax", [self.of((ArgMin, ArgMax))?, places]),
+            ("describe", [self.of(Describe)?, f64::NAN]),
+        ])
+    }
+}
+
+fn contest<T: Element>(
+    reducer: &Reducer,
+    dtype: &str,
+    of: fn(u8) -> T,
+    n: usize,
+) -> std::result::Result<(), Box<dyn Error>> {
+    let (device, bytes) = (reducer.device(), n * size_of::<T>());
+    let (copies, calls) = rotation(device, bytes);
+    let rounds = if is_simulated() { 1 } else { ROUNDS };
+    let values: Vec<T> = (0..n).map(|index| of((index % 7) as u8)).collect();
+    let inputs = (0..copies).map(|_| device.upload(&values)).collect::<Result<Vec<Buffer<T>>>>()?;
+    let stream = device.stream()?;
+    let expected = (0..7.min(n)).fold((of(0), of(0)), |(least, greatest), index| {
+        let value = of(index as u8);
+        (if value < least { value } else { least }, if value > greatest { value } else { greatest })
+    });
+    let described = reducer.reduce(Describe, &inputs[0])?;
+    let (_, min, max) = reducer.reduce((Sum, Min, Max), &inputs[0])?;
+    let (moments, least, _, count) =
+        reducer.reduce((MeanAndVariance, Min, Max, CountNonZero), &inputs[0])?;
+    let (first, last) = reducer.reduce((ArgMin, ArgMax), &inputs[0])?;
+    let ends = [
+        (described.min, described.max),
+        (min, max),
+        (first.map(|first| first.value), last.map(|last| last.value)),
+        (least, Some(expected.1)),
+    ];
+    let means = (moments.map_or(f64::NAN, |moments| moments.mean) - described.mean).abs();
+    if ends.iter().any(|ends| *ends != (Some(expected.0), Some(expected.1)))
+        || means.is_nan()
+        || means > 1e-9
+        || count != (n - (n + 3) / 7) as u64
+    {
+        return Err(format!("{n} {dtype}: {described:?} and {ends:?}, not {expected:?}").into());
+    }
+    let contest = Contest { reducer, stream: &stream, inputs: &inputs, calls };
+    // The first round loads the kernels.
+    let warmup = contest.round()?;
+    let timed = (0..rounds).map(|_| contest.round()).collect::<Result<Vec<_>>>()?;
+    for (at, (name, _)) in warmup.iter().enumerate() {
+        let all = |of: fn([f64; 2], f64) -> f64| {
+            spread(timed.iter().map(|round| of(round[at].1, round[0].1[0])).collect())
+        };
+        let alone = match *name {
+            "describe" => String::new(),
+            _ => format!(",\"alone_to_sum\":{}", all(|[_, alone], sum| alone / sum)),
+        };
+        println!(
+            "{{\"device\":\"{}\",\"dtype\":\"{dtype}\",\"n\":{n},\"tuple\":\"{name}\",\"us\":{},\
+             \"to_sum\":{}{alone},\"gb_per_s\":{}}}",
+            device.info().name,
+            all(|[together, _], _| together),
+            all(|[together, _], sum| together / sum),
+            spread(timed.iter().map(|round| bytes as f64 / round[at].1[0] / 1e3).collect()),
+        );
+    }
+    Ok(())
+}
+
+fn main() -> std::result::Result<(), Box<dyn Error>> {
+    let given: Vec<String> = env::args().skip(1).filter(|given| !given.starts_with("--")).collect();
+    let Some(device) = common::open()? else { return Ok(()) };
+    let reducer = Reducer::new(&device)?;
+    let logs: &[u32] = if is_simulated() { &[10] } else { &[16, 20, 22, 24, 26, 28] };
+    let is_asked = |dtype: &str| given.is_empty() || given.iter().any(|given| given == dtype);
+    macro_rules! contests {
+        ($($dtype:literal: $of:expr;)*) => {$(
+            if is_asked($dtype) {
+                logs.iter().try_for_each(|log| contest(&reducer, $dtype, $of, 1 << log))?;
+            }
+        )*};
+    }
+    contests! {
+        "f32": |value| f32::from(value) - 3.0;
+        "f64": |value| f64::from(value) - 3.0;
+        "f16": |value| f16::from_f32(f32::from(value) - 3.0);
+        "bf16": |value| bf16::from_f32(f32::from(value) - 3.0);
+        "i8": |value| value.cast_signed() - 3;
+        "i16": |value| i16::from(value) - 3;
+        "i32": |value| i32::from(value) - 3;
+        "i64": |value| i64::from(value) - 3;
+    }
+    Ok(())
+}
