@@ -9,9 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use warpfold::{
-    Element, Reducer, Rendezvous, Selection, Way, World,
-    internal::{Dtype, Op},
-    source::Source as Elements,
+    Element, Reducer, Rendezvous, Selection, Way, World, internal::Dtype, source::Source as Elements,
 };
 
 use crate::{
@@ -19,7 +17,7 @@ use crate::{
     options::{Options, Place},
     pieces::Pieces,
     reduce::{Answer, Field, Machine, answer_of, fields_of_one, with_word},
-    statistic::Statistic,
+    statistic::{Launch, Statistic},
     stream::{Bar, Part, begin},
 };
 
@@ -108,8 +106,8 @@ fn reduced<W: Element>(
     options: &Options,
 ) -> Result<(Vec<Answer>, Pieces)> {
     let (first, mine) = share(world, files);
-    let mut running: Vec<(Op, Box<dyn Part<W>>)> = Vec::new();
-    for op in ops.iter().map(|op| op.op(dtype, options.level)) {
+    let mut running: Vec<(Launch, Box<dyn Part<W>>)> = Vec::new();
+    for op in ops.iter().flat_map(|op| op.launches(dtype, options.level)) {
         if running.iter().all(|(other, _)| *other != op) {
             running.push((op, begin(world.reducer(), op, dtype, first)?));
         }
@@ -126,18 +124,20 @@ fn reduced<W: Element>(
     }
     let pieces = Pieces::whole(count, nulls);
     // The calls are collective: all processes make them in the same order.
-    let fields_of = |(op, part): &(Op, Box<dyn Part<W>>)| {
-        Ok((*op, fields_of_one(*op, dtype, part.result_of_all(world)?)))
+    let fields_of = |(op, part): &(Launch, Box<dyn Part<W>>)| {
+        Ok((*op, fields_of_one(op.op, dtype, part.result_of_all(world)?)))
     };
-    let fields: Vec<(Op, Vec<Field>)> = running.iter().map(fields_of).collect::<Result<_>>()?;
+    let fields: Vec<(Launch, Vec<Field>)> = running.iter().map(fields_of).collect::<Result<_>>()?;
     let answer = |&op: &Statistic| {
-        let (_, fields) = fields
-            .iter()
-            .find(|(of, _)| *of == op.op(dtype, options.level))
-            .expect("it was begun above");
-        answer_of(op, fields.clone(), &pieces, None)
+        let of_launch = |launch: Launch| {
+            let mut all = fields.iter();
+            all.find(|(of, _)| *of == launch).expect("it was begun above").1.clone()
+        };
+        let fields = op.launches(dtype, options.level).into_iter().flat_map(of_launch);
+        answer_of(op, fields.collect(), dtype, &pieces, None)
     };
-    Ok((ops.iter().map(answer).collect(), pieces))
+    let answers = ops.iter().map(answer).collect::<Result<_>>()?;
+    Ok((answers, pieces))
 }
 
 struct Mine {
@@ -182,7 +182,7 @@ fn share(world: &World, files: Vec<File>) -> (u64, Vec<Mine>) {
 fn read<W: Element>(
     world: &World,
     mine: Vec<Mine>,
-    running: &mut [(Op, Box<dyn Part<W>>)],
+    running: &mut [(Launch, Box<dyn Part<W>>)],
 ) -> Result<(u64, u64)> {
     let (mut count, mut nulls) = (0, 0);
     for Mine { source, streamed, part } in mine {

@@ -53,7 +53,14 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say!("error: {error:#}");
+            let message = format!("error: {error:#}");
+            match error.downcast_ref() {
+                // Shows the expression with a caret, on lines of their own.
+                Some(warpfold::Error::Expression { .. }) => {
+                    message.lines().for_each(|line| say!("{line}"))
+                }
+                _ => say!("{message}"),
+            }
             ExitCode::from(CANNOT)
         }
     }

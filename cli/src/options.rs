@@ -12,10 +12,16 @@ use clap::{
     builder::{PossibleValuesParser, TypedValueParser},
 };
 use clap_complete::Shell;
-use warpfold::{Selection, internal::Dtype};
+use warpfold::{
+    Selection,
+    internal::{Dtype, ExpressionText, OpKind},
+};
 use warpfold_suite::parse_name;
 
-use crate::{input::Asked, statistic::Statistic};
+use crate::{
+    input::Asked,
+    statistic::{Statistic, SumType},
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,11 +31,14 @@ Examples:
   warpfold values.bin --dtype f32 --shape 100,1000 --op sum --axis 0
   warpfold trips.parquet --column fare --by-column city --op sum,max --json
   warpfold values.npy --by keys.npy --op spread
+  warpfold values.npy --map 'x * x - 2' --where 'x > 0' --op sum,max
+  warpfold counters.npy --accumulate i128
   warpfold huge.npy --stream --op sum,mean,argmax
   producer | warpfold - --format arrow --column price --op sum,nonzero
   mpirun -n 4 warpfold part-*.npy --op sum,spread
 
-Exit status: 0 on success, 2 for invalid arguments or data, an unusable device or an unwritable output.";
+Exit status: 0 on success, 2 for invalid arguments or data, an unusable device, an unwritable output or, with
+--checked, a sum that overflows.";
 
 /// Compute sums, extremes and their indices, means, norms, counts and bitwise operations of a file's
 /// data, on a GPU, in the simulator or on the CPU
@@ -50,6 +59,21 @@ pub(crate) struct Options {
         value_parser = statistics()
     )]
     op: Vec<Statistic>,
+    /// Expression of the element x, such as 'x * x - 2', whose values sum, min and max reduce. The help
+    /// of --where lists the language
+    #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
+    map: Option<String>,
+    /// Condition of the elements that are reduced, such as 'x > 0'. There are + - * / ** %, & ^ |,
+    /// comparisons, && || !, c ? a : b, abs, min, max, and for floats sqrt, exp, log, floor, ceil,
+    /// trunc, rint, fma, is_nan, inf and nan
+    #[arg(long = "where", value_name = "EXPR", allow_hyphen_values = true)]
+    filter: Option<String>,
+    /// Type in which sum adds [default: i64 or u64 for integers, f64 for f64, f32 for other floats]
+    #[arg(long, value_name = "TYPE", value_enum, conflicts_with_all = ["map", "filter"])]
+    accumulate: Option<SumType>,
+    /// Fail if --op sum of integers overflows, instead of wrapping around
+    #[arg(long, conflicts_with_all = ["accumulate", "map", "filter"])]
+    checked: bool,
     /// Axes to reduce along, separated by commas; negative axes count from the last [default: all
     /// elements]
     #[arg(
@@ -194,7 +218,31 @@ impl Options {
                 bail!("--op has {op} twice; give it once");
             }
         }
-        Ok(self.op.clone())
+        let sum = match self.accumulate {
+            Some(sum) => Some(("--accumulate", Statistic::SumIn(sum))),
+            None => self.checked.then_some(("--checked", Statistic::CheckedSum)),
+        };
+        if let Some((option, sum)) = sum {
+            let plain = Statistic::Of(OpKind::Sum.plain());
+            if !self.op.contains(&plain) {
+                bail!("{option} is for --op sum, which is not among the operations; leave it out");
+            }
+            return Ok(self.op.iter().map(|&op| if op == plain { sum } else { op }).collect());
+        }
+        if self.map.is_none() && self.filter.is_none() {
+            return Ok(self.op.clone());
+        }
+        let map = self.map.as_deref().unwrap_or("x").to_owned();
+        // As long as the process, because it has one command line.
+        let text: &'static _ = Box::leak(Box::new(ExpressionText::new(map, self.filter.clone())));
+        let ops = self.op.iter().map(|op| op.of_values(text)).collect::<Result<_>>()?;
+        if self.device == Place::Cpu {
+            bail!(
+                "--map and --where cannot be combined with --device cpu, because expressions are compiled \
+                 for devices; take --device sim or cuda"
+            );
+        }
+        Ok(ops)
     }
 
     pub(crate) fn by(&self) -> Result<Option<By<'_>>> {

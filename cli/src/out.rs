@@ -14,8 +14,8 @@ use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 use crate::{
     input::Key,
     pieces::{Cut, Pieces},
-    reduce::{Answer, Field},
-    statistic::Statistic,
+    reduce::{Answer, Field, Values},
+    statistic::{Statistic, SumType},
 };
 
 pub(crate) struct Target {
@@ -29,12 +29,19 @@ impl Target {
         let name = path.display();
         let archive = match path.extension().and_then(|extension| extension.to_str()) {
             Some("npz") => true,
+            Some("npy") if ops.contains(&Statistic::Describe) => {
+                bail!("--out {name} takes an operation of one or two numbers; name an .npz for describe")
+            }
             Some("npy") if ops.len() == 1 => false,
             Some("npy") => {
                 bail!("--out {name} takes one operation, but --op has {}; name an .npz", ops.len())
             }
             _ => bail!("--out {name} has another extension; give a name that ends in .npy or .npz"),
         };
+        let wide = [SumType::I128, SumType::U128].map(Statistic::SumIn);
+        if ops.iter().any(|op| wide.contains(op)) {
+            bail!("--out {name} cannot store integers of 128 bits, which NumPy lacks; take --json");
+        }
         if let Err(error) = files::require_writable(path) {
             bail!("--out {name} cannot be written: {error}");
         }
@@ -101,21 +108,26 @@ impl Array {
 /// Returns an operation's results as one array: the index alone if there is one, else all numbers.
 fn single(answer: &Answer, pieces: &Pieces) -> Array {
     match &answer.fields[..] {
-        [Field { name: "index", values }, _] => Array::of(values, pieces),
-        [first, second] => Array::of_pair(&first.values, &second.values, pieces),
-        fields => Array::of(&fields[0].values, pieces),
+        [first @ Field { name: "index", .. }, _] => Array::of(data(first), pieces),
+        [first, second] => Array::of_pair(data(first), data(second), pieces),
+        fields => Array::of(data(&fields[0]), pieces),
     }
+}
+
+fn data(field: &Field) -> &Data {
+    let Values::Of(data) = &field.values else { unreachable!("`Target::new` refuses 128 bits") };
+    data
 }
 
 fn archive(answers: &[Answer], pieces: &Pieces) -> Result<Vec<u8>> {
     let mut arrays = Vec::new();
     for answer in answers {
-        for Field { name, values } in &answer.fields {
+        for field in &answer.fields {
             let name = match answer.fields.len() {
                 1 => answer.op.to_string(),
-                _ => format!("{}.{name}", answer.op),
+                _ => format!("{}.{}", answer.op, field.name),
             };
-            arrays.push((name, Array::of(values, pieces)));
+            arrays.push((name, Array::of(data(field), pieces)));
         }
     }
     if let Cut::Segments { keys, .. } = pieces.cut() {

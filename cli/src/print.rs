@@ -17,7 +17,7 @@ use warpfold_suite::{Scalar, Value, with_data};
 use crate::{
     input::Key,
     pieces::{Cut, Pieces},
-    reduce::{Answer, Field, Machine},
+    reduce::{Answer, Field, Machine, Values},
 };
 
 const SHOWN: usize = 20;
@@ -140,9 +140,21 @@ fn text(answer: &Answer, field: &Field, piece: usize, pieces: &Pieces) -> String
     }
 }
 
-fn value(answer: &Answer, field: &Field, piece: usize, pieces: &Pieces) -> Option<Value> {
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Number {
+    Of(Value),
+    I128(i128),
+    U128(u128),
+}
+
+fn value(answer: &Answer, field: &Field, piece: usize, pieces: &Pieces) -> Option<Number> {
     let has_value = pieces.elements(piece) > 0 || answer.op.has_value_of_none();
-    has_value.then(|| with_data!(&field.values, values => values[piece].value()))
+    has_value.then(|| match &field.values {
+        Values::Of(data) => Number::Of(with_data!(data, values => values[piece].value())),
+        Values::I128(values) => Number::I128(values[piece]),
+        Values::U128(values) => Number::U128(values[piece]),
+    })
 }
 
 #[derive(Clone, Copy)]

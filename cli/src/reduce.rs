@@ -1,6 +1,6 @@
 //! Reductions with the element type and operation as run-time values.
 
-use std::iter;
+use std::{fmt::Display, iter};
 
 use anyhow::{Result, anyhow, bail};
 use arrow_buffer::NullBuffer;
@@ -14,7 +14,7 @@ use warpfold_suite::{Data, Scalar, with_data};
 use crate::{
     options::{Level, Place},
     pieces::{Cut, Pieces},
-    statistic::{Rule, Statistic},
+    statistic::{Launch, Rule, Statistic, SumType},
 };
 
 /// The approximate number of elements that are transposed at a time on the CPU.
@@ -73,7 +73,55 @@ pub(crate) struct Field {
     /// The name; `value` if the operation has only one field.
     pub(crate) name: &'static str,
     /// Zero for a piece without a value.
-    pub(crate) values: Data,
+    pub(crate) values: Values,
+}
+
+/// Numbers of one type.
+#[derive(Clone)]
+pub(crate) enum Values {
+    Of(Data),
+    I128(Vec<i128>),
+    U128(Vec<u128>),
+}
+
+impl Values {
+    /// Converts bytes in native byte order to the results of a sum.
+    fn of_sums(sum: SumType, bytes: &[u8]) -> Self {
+        let of = |dtype| Self::Of(Data::from_bytes(dtype, bytes));
+        match sum {
+            SumType::I64 => of(Dtype::I64),
+            SumType::U64 => of(Dtype::U64),
+            SumType::F32 => of(Dtype::F32),
+            SumType::F64 => of(Dtype::F64),
+            SumType::I128 => Self::I128(bytemuck::pod_collect_to_vec(bytes)),
+            SumType::U128 => Self::U128(bytemuck::pod_collect_to_vec(bytes)),
+        }
+    }
+
+    /// Returns integers of 128 bits as ones of 64, or an error if one of them is too large.
+    fn narrowed(self) -> Result<Self> {
+        fn all<W: Copy + Display, N: TryFrom<W>>(
+            values: &[W],
+            narrow: SumType,
+            wide: SumType,
+        ) -> Result<Vec<N>> {
+            let of = |(at, &value): (usize, &W)| {
+                let sum = match values.len() {
+                    1 => "the sum".to_owned(),
+                    count => format!("sum {} of {count}", at + 1),
+                };
+                N::try_from(value).map_err(|_| {
+                    anyhow!("{sum} is {value}, which {narrow} cannot hold; give --accumulate {wide}")
+                })
+            };
+            values.iter().enumerate().map(of).collect()
+        }
+        Ok(match self {
+            Self::Of(_) => self,
+            Self::I128(values) => Self::Of(Data::I64(all(&values, SumType::I64, SumType::I128)?)),
+            Self::U128(values) => Self::Of(Data::U64(all(&values, SumType::U64, SumType::U128)?)),
+        })
+    }
 }
 
 pub(crate) struct Answer {
@@ -153,17 +201,19 @@ impl<'a, W: Element> Elements<'a, W> {
     fn answers(&self, ops: &[Statistic]) -> Result<Vec<Answer>> {
         let Work { pieces, nulls, level, .. } = self.work;
         let answer = |&op: &Statistic| {
-            let launched = op.op(self.dtype, level);
-            let fields = with_result!(launched, self.dtype, R => self.fields::<R>(launched))?;
-            Ok(answer_of(op, fields, pieces, nulls))
+            let mut fields = Vec::new();
+            for launch in op.launches(self.dtype, level) {
+                fields.extend(with_result!(launch.op, self.dtype, R => self.fields::<R>(launch))?);
+            }
+            answer_of(op, fields, self.dtype, pieces, nulls)
         };
         ops.iter().map(answer).collect()
     }
 
-    fn fields<R: Plain>(&self, op: Op) -> Result<Vec<Field>> {
-        let of_none: R = bytemuck::pod_read_unaligned(&of_none(op, self.dtype));
-        let results = self.reduce(DynamicOp::new(op, self.dtype), of_none)?;
-        Ok(fields(op, self.dtype, bytemuck::cast_slice(&results)))
+    fn fields<R: Plain>(&self, launch: Launch) -> Result<Vec<Field>> {
+        let of_none: R = bytemuck::pod_read_unaligned(&of_none(launch.op, self.dtype));
+        let results = self.reduce(launch.dynamic(self.dtype), of_none)?;
+        Ok(fields(launch.op, self.dtype, bytemuck::cast_slice(&results)))
     }
 
     fn reduce<R: Plain>(&self, op: DynamicOp<R>, of_none: R) -> Result<Vec<R>> {
@@ -342,9 +392,10 @@ fn fields(op: Op, dtype: Dtype, results: &[u8]) -> Vec<Field> {
         let mut numbers = Vec::with_capacity(results.len() / bytes * dtype.size());
         let number = |result: &[u8]| numbers.extend_from_slice(&result[start..][..dtype.size()]);
         results.chunks_exact(bytes).for_each(number);
-        Field { name, values: Data::from_bytes(dtype, &numbers) }
+        Field { name, values: Values::Of(Data::from_bytes(dtype, &numbers)) }
     };
-    let value = |dtype| vec![Field { name: "value", values: Data::from_bytes(dtype, results) }];
+    let one = |values| vec![Field { name: "value", values }];
+    let value = |dtype| one(Values::Of(Data::from_bytes(dtype, results)));
     match op.written() {
         Written::Place => vec![field("index", Dtype::U64, 0), field("value", dtype, size_of::<u64>())],
         Written::Ends => vec![field("min", dtype, 0), field("max", dtype, dtype.size())],
@@ -354,7 +405,7 @@ fn fields(op: Op, dtype: Dtype, results: &[u8]) -> Vec<Field> {
         Written::Element => value(dtype),
         Written::Count => value(Dtype::U64),
         Written::Double => value(Dtype::F64),
-        Written::Sum => value(dtype.sum()),
+        Written::Sum => one(Values::of_sums(SumType::of(op, dtype), results)),
     }
 }
 
@@ -368,11 +419,14 @@ pub(crate) fn fields_of_one(op: Op, dtype: Dtype, result: Option<Vec<u8>>) -> Ve
 pub(crate) fn answer_of(
     op: Statistic,
     mut fields: Vec<Field>,
+    dtype: Dtype,
     pieces: &Pieces,
     nulls: Option<&NullBuffer>,
-) -> Answer {
+) -> Result<Answer> {
     if let (Some(nulls), true) = (nulls, op.is_place()) {
-        let Data::U64(indices) = &mut fields[0].values else { unreachable!("an index is u64") };
+        let Values::Of(Data::U64(indices)) = &mut fields[0].values else {
+            unreachable!("an index is u64")
+        };
         for (piece, index) in indices.iter_mut().enumerate() {
             let rows = pieces.rows(piece);
             let part = nulls.slice(rows.start as usize, (rows.end - rows.start) as usize);
@@ -381,17 +435,44 @@ pub(crate) fn answer_of(
         }
     }
     let fields = match op {
-        Statistic::Of(_) => fields,
+        Statistic::Of(_) | Statistic::SumIn(_) | Statistic::Mapped(..) => fields,
+        Statistic::CheckedSum => {
+            require_no_overflow(dtype, pieces)?;
+            let narrowed = |field: Field| Ok(Field { values: field.values.narrowed()?, ..field });
+            fields.into_iter().map(narrowed).collect::<Result<_>>()?
+        }
+        Statistic::Describe => {
+            let named = |field: Field| match field.name {
+                "value" => Field { name: "nan_count", ..field },
+                _ => field,
+            };
+            fields.into_iter().map(named).collect()
+        }
         Statistic::Derived(derived) => {
-            vec![Field { name: "value", values: derive(derived.rule, &fields) }]
+            vec![Field { name: "value", values: Values::Of(derive(derived.rule, &fields)) }]
         }
     };
-    Answer { op, fields }
+    Ok(Answer { op, fields })
+}
+
+/// Returns an error if a sum of integers of less than 64 bits may have overflowed 64 bits.
+fn require_no_overflow(dtype: Dtype, pieces: &Pieces) -> Result<()> {
+    let bits = 8 * dtype.size();
+    let most = (0..pieces.count()).map(|piece| pieces.elements(piece)).max().unwrap_or(0);
+    if bits < 64 && most > 1 << (64 - bits) {
+        bail!(
+            "--checked takes at most 2^{} elements of {dtype} for each sum, but there are {most}; \
+             convert them to 64 bits",
+            64 - bits
+        );
+    }
+    Ok(())
 }
 
 fn derive(rule: Rule, fields: &[Field]) -> Data {
     let doubles = |field: usize| -> Vec<f64> {
-        with_data!(&fields[field].values, values => {
+        let Values::Of(values) = &fields[field].values else { unreachable!("only sums have 128 bits") };
+        with_data!(values, values => {
             values.iter().map(|number| number.value().to_f64()).collect()
         })
     };

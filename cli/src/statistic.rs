@@ -1,9 +1,16 @@
 //! The statistics of the command line: the library's operations by name, and those derived from them.
 
-use std::fmt;
+use std::{fmt, iter};
 
 use anyhow::{Result, bail};
-use warpfold::internal::{Dtype, Nan, Op, OpKind};
+use clap::ValueEnum;
+use warpfold::{
+    Plain,
+    internal::{
+        Dtype, DynamicOp, ExpressionText, MapOp, Nan, Op, OpKind, StaticExpression, described,
+        result_bytes,
+    },
+};
 
 use crate::options::Level;
 
@@ -56,36 +63,132 @@ const DERIVED: [Derived; 7] = [
     ),
 ];
 
+/// The type of a sum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SumType {
+    I64,
+    U64,
+    I128,
+    U128,
+    F32,
+    F64,
+}
+
+impl SumType {
+    /// Returns the type of the results of a sum of elements of type `dtype`.
+    pub(crate) fn of(sum: Op, dtype: Dtype) -> Self {
+        match (dtype.sum(), result_bytes(sum, dtype)) {
+            (Dtype::I64, 8) => Self::I64,
+            (Dtype::I64, _) => Self::I128,
+            (Dtype::U64, 8) => Self::U64,
+            (Dtype::U64, _) => Self::U128,
+            (Dtype::F32, 4) => Self::F32,
+            _ => Self::F64,
+        }
+    }
+
+    /// Returns the sum of elements of type `dtype` that has this type, if there is one.
+    fn sum(self, dtype: Dtype) -> Option<Op> {
+        sums(dtype).find(|&sum| Self::of(sum, dtype) == self)
+    }
+}
+
+impl fmt::Display for SumType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value();
+        f.pad(value.as_ref().map_or("", |value| value.get_name()))
+    }
+}
+
+/// Returns the sums of elements of a type, the one in the widest type last.
+fn sums(dtype: Dtype) -> impl Iterator<Item = Op> {
+    let wide = Op { wide: true, ..OpKind::Sum.plain() };
+    iter::once(OpKind::Sum.plain()).chain(Some(wide).filter(|wide| wide.takes(dtype)))
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Statistic {
     Of(Op),
+    /// The sum in the type of `--accumulate`.
+    SumIn(SumType),
+    /// The sum of integers, if it does not overflow.
+    CheckedSum,
     Derived(Derived),
+    /// The number of NaN, and the mean, variance, minimum and maximum of the other elements.
+    Describe,
+    /// A statistic of the values of an expression.
+    Mapped(MapOp, &'static ExpressionText),
+}
+
+/// The reduction that the library launches for a statistic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Launch {
+    /// The operation; for an expression the sum, whose results have the same type.
+    pub(crate) op: Op,
+    expression: Option<StaticExpression>,
+}
+
+impl Launch {
+    pub(crate) fn dynamic<R: Plain>(self, dtype: Dtype) -> DynamicOp<R> {
+        self.expression.map_or_else(|| DynamicOp::new(self.op, dtype), DynamicOp::expression)
+    }
 }
 
 impl Statistic {
     /// Returns all statistics that have a name. Reproducible forms of operations are selected by
-    /// `--level` instead, and wider sums by the element type.
+    /// `--level` instead, and wider sums by `--accumulate`.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         let ops = Op::all().filter(|op| has_name(*op)).map(Self::Of);
-        ops.chain(DERIVED.map(Self::Derived))
+        ops.chain(DERIVED.map(Self::Derived)).chain([Self::Describe])
     }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Of(op) => op.name(),
             Self::Derived(derived) => derived.name,
+            Self::Describe => "describe",
+            Self::SumIn(_) | Self::CheckedSum | Self::Mapped(MapOp::Sum, _) => {
+                OpKind::Sum.plain().name()
+            }
+            Self::Mapped(MapOp::Min, _) => OpKind::Min.plain().name(),
+            Self::Mapped(MapOp::Max, _) => OpKind::Max.plain().name(),
         }
     }
 
-    pub(crate) fn op(self, dtype: Dtype, level: Level) -> Op {
+    /// Returns the same statistic of the values of an expression, or an error if there is none.
+    pub(crate) fn of_values(self, text: &'static ExpressionText) -> Result<Self> {
         let op = match self {
-            Self::Of(op) => op,
-            Self::Derived(derived) => derived.op(dtype, level),
+            Self::Of(op) if op == OpKind::Sum.plain() => MapOp::Sum,
+            Self::Of(op) if op == OpKind::Min.plain() => MapOp::Min,
+            Self::Of(op) if op == OpKind::Max.plain() => MapOp::Max,
+            _ => bail!(
+                "--op {self} cannot be combined with --map and --where; there are sum, min and max"
+            ),
         };
-        match level {
-            Level::RunToRun => op,
-            Level::Everywhere => op.reproducible(dtype),
-        }
+        Ok(Self::Mapped(op, text))
+    }
+
+    /// Returns the reductions of elements of a type, which the statistic must [take](Self::require).
+    pub(crate) fn launches(self, dtype: Dtype, level: Level) -> Vec<Launch> {
+        let ops = match self {
+            Self::Of(op) => vec![op],
+            Self::SumIn(sum) => vec![sum.sum(dtype).expect("`require` has found it")],
+            Self::CheckedSum => sums(dtype).last().into_iter().collect(),
+            Self::Derived(derived) => vec![derived.op(dtype, level)],
+            Self::Describe => described(dtype).collect(),
+            Self::Mapped(op, text) => {
+                let expression = text.compiled(op, dtype).expect("`require` has compiled it");
+                return vec![Launch { op: OpKind::Sum.plain(), expression: Some(expression) }];
+            }
+        };
+        let launch = |op: Op| {
+            let op = match level {
+                Level::RunToRun => op,
+                Level::Everywhere => op.reproducible(dtype),
+            };
+            Launch { op, expression: None }
+        };
+        ops.into_iter().map(launch).collect()
     }
 
     pub(crate) fn is_place(self) -> bool {
@@ -95,23 +198,52 @@ impl Statistic {
     pub(crate) fn has_value_of_none(self) -> bool {
         match self {
             Self::Of(op) => op.has_value_of_none(),
+            Self::SumIn(_) | Self::CheckedSum => true,
             Self::Derived(derived) => {
                 !matches!(derived.rule, Rule::Mean | Rule::Variance | Rule::Deviation)
             }
+            Self::Describe => false,
+            Self::Mapped(op, _) => op == MapOp::Sum,
         }
     }
 
     pub(crate) fn require(self, dtype: Dtype, level: Level) -> Result<()> {
-        let op = self.op(dtype, level);
-        if !op.takes(dtype) {
-            let its = if dtype.is_float() { "integers" } else { "floats" };
-            bail!("--op {self} takes {its}, but the elements are {dtype}; leave it out");
+        if let Self::Mapped(op, text) = self {
+            if level == Level::Everywhere && op == MapOp::Sum && dtype.is_float() {
+                bail!(
+                    "--op {self} of an expression of {dtype} has no result with the same bits everywhere; \
+                     give --level run-to-run"
+                );
+            }
+            text.compiled(op, dtype)?;
+            return Ok(());
         }
-        if level == Level::Everywhere && !op.is_reproducible(dtype) {
-            bail!(
-                "--op {self} of {dtype} has no result with the same bits everywhere; leave it out, or \
-                 give --level run-to-run"
-            );
+        match self {
+            Self::SumIn(sum) if sum.sum(dtype).is_none() => {
+                let all: Vec<_> = sums(dtype).map(|sum| SumType::of(sum, dtype).to_string()).collect();
+                let all = all.join(" or ");
+                bail!("--accumulate {sum} cannot add {dtype} elements; give {all}");
+            }
+            Self::CheckedSum if dtype.is_float() => {
+                bail!("--checked takes integers, but the elements are {dtype}; leave it out");
+            }
+            _ => {}
+        }
+        for Launch { op, .. } in self.launches(dtype, level) {
+            if !op.takes(dtype) {
+                let its = if dtype.is_float() { "integers" } else { "floats" };
+                bail!("--op {self} takes {its}, but the elements are {dtype}; leave it out");
+            }
+            if level == Level::Everywhere && !op.is_reproducible(dtype) {
+                let (what, option) = match self {
+                    Self::SumIn(sum) => (format!("--accumulate {sum}"), "--accumulate"),
+                    _ => (format!("--op {self}"), "it"),
+                };
+                bail!(
+                    "{what} of {dtype} has no result with the same bits everywhere; leave {option} out, or \
+                     give --level run-to-run"
+                );
+            }
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use indicatif::{BinaryBytes, HumanDuration, ProgressBar, ProgressStyle};
 use warpfold::{
     Device, Element, Plain, Progress, Push, Reducer, Running, World,
-    internal::{Dtype, DynamicOp, Op},
+    internal::{Dtype, DynamicOp},
 };
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     options::Level,
     pieces::Pieces,
     reduce::{Answer, Machine, answer_of, fields_of_one, with_result, with_word},
-    statistic::Statistic,
+    statistic::{Launch, Statistic},
 };
 
 /// The minimum time between updates of the progress bar.
@@ -59,8 +59,8 @@ fn stream<W: Element>(
 ) -> Result<Ended> {
     let reducer = Reducer::new(device)?;
     let dtype = streamed.dtype;
-    let mut running: Vec<(Op, Box<dyn Part<W>>)> = Vec::new();
-    for op in ops.iter().map(|op| op.op(dtype, level)) {
+    let mut running: Vec<(Launch, Box<dyn Part<W>>)> = Vec::new();
+    for op in ops.iter().flat_map(|op| op.launches(dtype, level)) {
         if running.iter().all(|(other, _)| *other != op) {
             running.push((op, begin(&reducer, op, dtype, 0)?));
         }
@@ -72,10 +72,13 @@ fn stream<W: Element>(
     let rest = rest.ended(count);
     let pieces = Pieces::whole(count, rest.null_count);
     let answer = |&op: &Statistic| {
-        let (of, part) =
-            running.iter().find(|(of, _)| *of == op.op(dtype, level)).expect("it was begun above");
-        let fields = fields_of_one(*of, dtype, part.result()?);
-        Ok(answer_of(op, fields, &pieces, rest.nulls.as_ref()))
+        let mut fields = Vec::new();
+        for launch in op.launches(dtype, level) {
+            let mut all = running.iter();
+            let (_, part) = all.find(|(of, _)| *of == launch).expect("it was begun above");
+            fields.extend(fields_of_one(launch.op, dtype, part.result()?));
+        }
+        answer_of(op, fields, dtype, &pieces, rest.nulls.as_ref())
     };
     let answers = ops.iter().map(answer).collect::<Result<_>>()?;
     Ok(Ended { answers, pieces, shape: rest.shape })
@@ -104,12 +107,12 @@ impl<W: Plain, R: Plain> Part<W> for Running<W, DynamicOp<R>> {
 /// Starts a reduction of elements of a type. The index of the first element is `first`.
 pub(crate) fn begin<W: Plain>(
     reducer: &Reducer,
-    op: Op,
+    launch: Launch,
     dtype: Dtype,
     first: u64,
 ) -> Result<Box<dyn Part<W>>> {
-    with_result!(op, dtype, R => {
-        Ok(Box::new(reducer.running(DynamicOp::<R>::new(op, dtype))?.starting_at(first)?))
+    with_result!(launch.op, dtype, R => {
+        Ok(Box::new(reducer.running(launch.dynamic::<R>(dtype))?.starting_at(first)?))
     })
 }
 

@@ -6,6 +6,7 @@
 
 mod accepted;
 mod damaged;
+mod expressions;
 mod files;
 mod formats;
 mod lying;
@@ -18,6 +19,7 @@ mod refused;
 #[path = "../../../warpfold/tests/nccl/mod.rs"]
 mod stand_in;
 mod streamed;
+mod sums;
 mod written;
 
 use std::{

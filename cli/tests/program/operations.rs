@@ -72,7 +72,25 @@ fn expected<T: Scalar + Element<Sum: Scalar>>(values: &[T]) -> Expected {
         ("l2", value(printed(of(op::L2Norm, values)))),
         ("hmean", value(json!(double(of(op::HarmonicMean, values))))),
         ("maxnorm", value(printed(largest))),
+        ("describe", described(values)),
     ]
+}
+
+fn described<T: Scalar + Element>(values: &[T]) -> Value {
+    let op::Description { count, nan_count, mean, variance, min, max } = cpu::describe(values).unwrap();
+    let of_some = |number: f64| (count > 0).then(|| printed(number));
+    let mut fields = json!({
+        "mean": of_some(mean),
+        "variance": of_some(variance),
+        "min": min.map(printed),
+        "max": max.map(printed),
+    });
+    use warpfold_suite::Value::{Bf16, F16, F32, F64};
+    let is_float = |value: &T| matches!(value.value(), F16(_) | Bf16(_) | F32(_) | F64(_));
+    if values.iter().any(is_float) {
+        fields["nan_count"] = json!(nan_count);
+    }
+    fields
 }
 
 fn expected_of_integers<T: Scalar + Integer + Element<Sum: Scalar>>(values: &[T]) -> Expected {
@@ -126,6 +144,7 @@ fn is_right(op: &str, found: &Value, expected: &Value) -> bool {
             | "std"
             | "logsumexp"
             | "nanspread"
+            | "describe"
             | "hmean"
             | "nanhmean"
             | "moment3"
@@ -236,7 +255,7 @@ fn everywhere_sums_are_bit_identical_on_simulator_and_cpu() {
         for (how, _) in cuts() {
             let run = |device: &str| {
                 let ops = "sum,sumsq,sumabs,mean,l1,max,argmin,spread,variance,std,nansum,nansumsq,nansumabs,\
-                           nanspread";
+                           nanspread,describe";
                 let level = "--level everywhere";
                 let how = format!("a.bin --dtype {dtype} {how} --op {ops} {level} --device {device}");
                 lines(folder.path(), &how)

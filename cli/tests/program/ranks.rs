@@ -86,6 +86,22 @@ fn several_files_and_processes_give_the_results_of_one_file() {
         assert_eq!(lines(folder, &files), whole, "{dtype}");
         let many = lines_of(&run_with_ranks(folder, 3, &format!("{files} --json")));
         assert_eq!(many, whole, "{dtype}");
+        let mapped = format!("--dtype {dtype} --op sum,min,max --map x*3 --where x==2 --device sim");
+        let whole = lines(folder, &format!("whole.bin {mapped}"));
+        assert_eq!(whole[0]["value"].as_f64(), Some(18.0), "{dtype}");
+        let many = lines_of(&run_with_ranks(folder, 3, &format!("{PARTS} {mapped} --json")));
+        assert_eq!(many, whole, "{dtype}");
+    }
+}
+
+#[test]
+fn processes_with_different_expressions_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    put(folder.path(), "a.npy", vector("<f4", &[1.5_f32, 2.5]));
+    let arguments = ["a.npy --map x+1 --device sim", "a.npy --map x+2 --device sim"];
+    for output in wait_all(spawn_ranks(folder.path(), &arguments)) {
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""));
+        assert!(text(&output.stderr).contains("sum of f32, expression "), "{}", text(&output.stderr));
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     command,
-    files::{npy, parquet, put},
+    files::{npy, parquet, put, vector},
     text,
 };
 
@@ -21,6 +21,7 @@ fn examples(folder: &Path) {
         ("city", Arc::new(StringArray::from(cities.to_vec()))),
         ("fare", Arc::new(Float64Array::from(fares.to_vec()))),
     ];
+    put(folder, "counters.npy", vector("<u8", &[u64::MAX, 1, 5]));
     put(folder, "trips.parquet", parquet(&columns, Compression::SNAPPY));
 }
 
@@ -52,8 +53,12 @@ fn readme_sessions_match_the_output() {
         for (call, printed) in sessions {
             let arguments = call.strip_prefix("warpfold ").unwrap_or_else(|| panic!("{readme}: {call}"));
             let output = command(folder.path(), arguments).output().unwrap();
-            assert_eq!(output.status.code(), Some(0), "{call}: {}", text(&output.stderr));
-            assert_eq!(text(&output.stdout), printed, "{readme}: {call}");
+            let (status, found) = match printed.starts_with("error: ") {
+                true => (2, text(&output.stderr)),
+                false => (0, text(&output.stdout)),
+            };
+            assert_eq!(output.status.code(), Some(status), "{call}: {}", text(&output.stderr));
+            assert_eq!(found, printed, "{readme}: {call}");
         }
     }
 }

@@ -57,6 +57,12 @@ fn invalid_calls_print_one_line_and_leave_no_file() {
         ("a.npy --axis 2,0,0", &["--axis 2 of 2"]),
         ("v.npy --axis 1", &["--axis 1 of 1 dimensions; allowed are 0, and -1 for the same"]),
         ("a.npy --axis x", &["invalid value 'x'", "give whole numbers, such as --axis 0,1"]),
+        (
+            "a.npy --map x --op mean",
+            &["--op mean cannot be combined with --map and --where; there are sum,"],
+        ),
+        ("a.npy --where x>0 --op argmin", &["--op argmin cannot be combined with --map"]),
+        ("a.npy --map x --device cpu", &["--map and --where cannot be combined with --device cpu"]),
         ("zero.npy --axis 0", &["without dimensions"]),
         (
             "nine.npy --axis 0,2,4,6,8 --device sim",
@@ -155,6 +161,7 @@ fn invalid_calls_print_one_line_and_leave_no_file() {
             "v.npy --out r.txt",
             &["--out r.txt has another extension; give a name that ends in .npy or .npz"],
         ),
+        ("v.npy --out r.npy --op describe", &["one or two numbers; name an .npz for describe"]),
         ("v.npy --out r.npy --op sum,max", &["takes one operation, but --op has 2; name an .npz"]),
         ("v.npy --offsets some.npy --op max --out r.npy", &["result 0 has no elements", "--json"]),
         ("v.npy --all --json", &["cannot be used with"]),

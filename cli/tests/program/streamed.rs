@@ -49,9 +49,9 @@ fn every_operation_and_dtype_matches_an_unstreamed_file() {
         );
         // The results of these operations are rounded, and differ between a stream and memory.
         let rounded = if dtype.is_float() {
-            "spread,std,logsumexp,nanspread,hmean,moment3,nanhmean,nanmoment3"
+            "spread,std,logsumexp,nanspread,describe,hmean,moment3,nanhmean,nanmoment3"
         } else {
-            "spread,variance,hmean"
+            "spread,variance,describe,hmean"
         };
         let how = format!("a.bin --dtype {dtype} --op {rounded}");
         let found = lines(folder.path(), &format!("{how} --stream --device sim"));
@@ -73,7 +73,7 @@ fn all_nan_results_match_an_unstreamed_file() {
     put(folder.path(), "nan.bin", Data::F32(vec![f32::NAN; 3]).as_bytes());
     assert_matches_unstreamed(
         folder.path(),
-        "nan.bin --dtype f32 --op nanmin,nanminmax,nanargmax,nanspread --json",
+        "nan.bin --dtype f32 --op nanmin,nanminmax,nanargmax,nanspread,describe --json",
     );
 }
 
