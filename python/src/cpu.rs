@@ -92,7 +92,13 @@ fn reduce_pieces<'py>(
     piece: impl Fn(usize) -> Range<usize> + Sync + Send,
 ) -> PyResult<Bound<'py, PyByteArray>> {
     let (py, dtype) = (function.py(), array.layout.dtype);
-    let (op, elements) = (function.kernel(ddof).op(dtype, everywhere)?, element_type(dtype));
+    let kernel = function.kernel(ddof);
+    if kernel.expression.is_some() {
+        let reason = "an expression on the CPU; its kernels are for devices; give another device, such as \
+                      device=\"sim\"";
+        return Err(PyValueError::new_err(reason));
+    }
+    let (op, elements) = (kernel.op(dtype, everywhere)?, element_type(dtype));
     // SAFETY: no thread writes the elements during this call, as stated at the top.
     let bytes = unsafe { array.elements() };
     let results =
@@ -197,7 +203,7 @@ fn top_of_rows<T: Element>(
     Ok(found)
 }
 
-fn elements_of<T: Element>(bytes: &[u8]) -> &[T] {
+pub(crate) fn elements_of<T: Element>(bytes: &[u8]) -> &[T] {
     // Bytes of no elements have no aligned address.
     if bytes.is_empty() { &[] } else { bytemuck::cast_slice(bytes) }
 }

@@ -49,6 +49,7 @@ pub(crate) fn raise(error: Cause) -> PyErr {
     match error {
         Cause::OtherDevice { .. }
         | Cause::TooManyElements { .. }
+        | Cause::Expression { .. }
         | Cause::OutOfBounds { .. }
         | Cause::NoElements { .. }
         | Cause::Rows { .. }

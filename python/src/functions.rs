@@ -2,15 +2,21 @@
 //! an operation's results. The Python functions, their documentation, type stubs and tests are generated
 //! from these rows.
 
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+};
+
 use pyo3::prelude::*;
 
 use warpfold::{
     dlpack::DataType,
-    internal::{Dtype, Form, Nan, Op, OpKind, Written},
+    internal::{Dtype, ExpressionText, Form, MapOp, Nan, Op, OpKind, StaticExpression, Written},
 };
 
 use crate::{
     elements,
+    error::raise,
     kernels::{Kernel, sum_type},
 };
 
@@ -77,7 +83,7 @@ impl Function {
         Some(Self {
             name,
             summary,
-            kernel: Kernel { name, kind: op.kind, nan: op.nan, wide: false, form },
+            kernel: Kernel { name, kind: op.kind, nan: op.nan, wide: false, form, expression: None },
             result,
             of_none,
             ddof: false,
@@ -109,15 +115,15 @@ impl Function {
             _ => DataType::of::<f64>(),
         };
         // A sum below 2^63 has the same bits.
-        let is_signed =
-            elements == DataType::BOOL || !unsigned_sums && elements != DataType::of::<u64>();
+        let is_signed = self.kernel.expression.is_none()
+            && (elements == DataType::BOOL || !unsigned_sums && elements != DataType::of::<u64>());
         let sum = match sum_type(elements) {
             sum if sum == DataType::of::<u64>() && is_signed => DataType::of::<i64>(),
             sum => sum,
         };
         let result = match self.result {
             "double" => DataType::of::<f64>(),
-            "sum" => sum,
+            "sum" | "words" => sum,
             "same" => elements,
             "index" => DataType::of::<i64>(),
             "bool" => DataType::BOOL,
@@ -155,6 +161,15 @@ impl Function {
         };
         Some(Self { kernel, result: "double", ..self.clone() })
     }
+
+    /// Returns the sum whose results have 128 bits, in two words, the lower one first; `None` for other
+    /// functions.
+    #[getter]
+    fn words(&self) -> Option<Self> {
+        let is_sum = self.kernel.kind == OpKind::Sum && self.kernel.nan == Nan::Propagate;
+        let kernel = Kernel { wide: true, ..self.kernel };
+        (is_sum && kernel.expression.is_none()).then(|| Self { kernel, result: "words", ..self.clone() })
+    }
 }
 
 /// Returns the type of the values that a function's kernel writes, and the type of the results.
@@ -184,6 +199,7 @@ macro_rules! functions {
                     nan: Nan::$nan,
                     wide: false,
                     form: Form::$form,
+                    expression: None,
                 },
                 result: stringify!($result),
                 of_none: Some($of_none),
@@ -220,6 +236,53 @@ functions! {
         "`l1_norm` of the elements that are not NaN; 0 if all are.";
     nanmax_norm: MinMax Skip, MAGNITUDE, float, 0.0, false, false;
         "`max_norm` of the elements that are not NaN; 0 if all are.";
+}
+
+/// The rows of expressions by text, condition and name. Like the rows of functions they live as long as
+/// the package, because calls are cached by the address of a row.
+static EXPRESSIONS: Mutex<BTreeMap<ExpressionKey, Py<Function>>> = Mutex::new(BTreeMap::new());
+
+type ExpressionKey = (String, Option<String>, MapOp);
+
+/// Returns the row of the sum, the minimum or the maximum of the values of an expression, over the
+/// elements that meet a condition.
+#[pyfunction]
+#[pyo3(signature = (map, filter, op))]
+pub(crate) fn expression(
+    py: Python<'_>,
+    map: String,
+    filter: Option<String>,
+    op: &str,
+) -> PyResult<Py<Function>> {
+    let (name, op, of_none) = match op {
+        "sum" => ("sum", MapOp::Sum, Some(0.0)),
+        "min" => ("min", MapOp::Min, None),
+        "max" => ("max", MapOp::Max, None),
+        other => unreachable!("an expression has no {other}"),
+    };
+    StaticExpression::check(&map, filter.as_deref()).map_err(raise)?;
+    let key = (map, filter, op);
+    let rows = || EXPRESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = rows().get(&key).map(|row| row.clone_ref(py));
+    if let Some(row) = known {
+        return Ok(row);
+    }
+    let (map, filter, _) = key.clone();
+    let text: &'static _ = Box::leak(Box::new(ExpressionText::new(map, filter)));
+    let kernel = Kernel {
+        name,
+        kind: OpKind::Sum,
+        nan: Nan::Propagate,
+        wide: false,
+        form: Form::OUTPUT,
+        expression: Some((op, text)),
+    };
+    let (summary, result) = (String::new(), "sum");
+    let (ddof, pair, initial) = (false, false, false);
+    let row = Function { name, summary, kernel, result, of_none, ddof, pair, initial };
+    // Without the lock, because Python may run other threads while an object is made.
+    let row = Py::new(py, row)?;
+    Ok(rows().entry(key).or_insert(row).clone_ref(py))
 }
 
 /// Returns a row for every function.

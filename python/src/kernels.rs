@@ -6,7 +6,7 @@ use pyo3::{exceptions::PyValueError, prelude::*};
 use warpfold::{
     Buffer, Outcome, Output, Outputs, Plain, Stream,
     dlpack::{DataType, Layout},
-    internal::{Dtype, DynamicOp, Form, Nan, Op, OpKind, Written, data_type},
+    internal::{Dtype, DynamicOp, ExpressionText, Form, MapOp, Nan, Op, OpKind, Written, data_type},
     op,
 };
 
@@ -24,9 +24,11 @@ pub(crate) struct Kernel {
     pub(crate) name: &'static str,
     pub(crate) kind: OpKind,
     pub(crate) nan: Nan,
-    /// True for a sum of floats of up to 32 bits in `f64`.
+    /// True for a sum of floats of up to 32 bits in `f64`, or of integers of 64 bits in 128.
     pub(crate) wide: bool,
     pub(crate) form: Form,
+    /// The expression whose values are reduced in place of the elements, which is never dropped.
+    pub(crate) expression: Option<(MapOp, &'static ExpressionText)>,
 }
 
 pub(crate) fn element_type(dtype: DataType) -> Dtype {
@@ -38,6 +40,19 @@ pub(crate) fn element_type(dtype: DataType) -> Dtype {
 impl Kernel {
     pub(crate) fn op(self, dtype: DataType, everywhere: bool) -> PyResult<Op> {
         let elements = element_type(dtype);
+        if let Some((op, text)) = self.expression {
+            text.compiled(op, elements).map_err(raise)?;
+            if everywhere && elements.is_float() && op == MapOp::Sum {
+                return Err(PyValueError::new_err(format!(
+                    "{} of {} elements; its result has the same bits from run to run only; use \
+                     determinism=\"run-to-run\"",
+                    self.name,
+                    elements::name(dtype)
+                )));
+            }
+            // Its results have the type of a sum.
+            return Ok(OpKind::Sum.plain());
+        }
         let op = Op { wide: self.wide, ..self.kind.plain() }.for_elements(elements);
         let op = if self.nan == Nan::Skip { op.skipping_nan(elements) } else { op };
         // Norms that are computed as sums have the form of a sum.
@@ -54,6 +69,16 @@ impl Kernel {
         };
         let (kernel, dtype) = (self.name, elements::name(dtype));
         Err(PyValueError::new_err(format!("{kernel} of {dtype} elements; {reason}")))
+    }
+
+    /// Returns the operation to launch. `op` is what [`op`](Self::op) has returned for the elements.
+    pub(crate) fn dynamic<R: Plain>(self, op: Op, elements: Dtype) -> DynamicOp<R> {
+        match self.expression {
+            None => DynamicOp::new(op, elements),
+            Some((op, text)) => {
+                DynamicOp::expression(text.compiled(op, elements).expect("`op` has compiled it"))
+            }
+        }
     }
 }
 
@@ -238,6 +263,7 @@ impl Along<'_> {
 /// A reduction along axes, prepared for all arrays of one layout.
 pub(crate) struct Prepared {
     open: Arc<Open>,
+    kernel: Kernel,
     op: Op,
     elements: Dtype,
     axes: Axes,
@@ -254,7 +280,7 @@ impl Prepared {
     ) -> Option<Self> {
         let (op, bytes) = (kernel.op(layout.dtype, false).ok()?, layout.bytes()?);
         let (elements, axes) = (element_type(layout.dtype), Axes::new(layout, reduced));
-        Some(Self { open, op, elements, axes, bytes })
+        Some(Self { open, kernel, op, elements, axes, bytes })
     }
 
     /// Enqueues the reduction of the elements at an address on the stream of a handle, with the results
@@ -276,7 +302,7 @@ impl Prepared {
         output: u64,
         allocate: impl FnOnce(u64) -> PyResult<Workspace>,
     ) -> PyResult<bool> {
-        let Self { open, op, elements, axes, bytes } = self;
+        let Self { open, kernel, op, elements, axes, bytes } = self;
         // SAFETY: this function's contract includes that of `stream`.
         let stream = unsafe { stream(open, handle) };
         // Its owner is kept to the end of this function.
@@ -289,7 +315,7 @@ impl Prepared {
             let (stream, place) = (Some(&stream), Some((output, None)));
             let launch = Launch { open, stream, bytes: &bytes, place, workspace, keeps: false };
             by_size!(*op, *elements, |T, R| {
-                let op = DynamicOp::<R>::new(*op, *elements);
+                let op = kernel.dynamic::<R>(*op, *elements);
                 Along { launch, axes }.reduce::<T, R>(op)
             })
         });
@@ -457,12 +483,13 @@ fn run(
         }
     };
     let workspace = captured.as_ref().map(|(address, _)| *address);
-    let (op, elements) = (function.kernel(ddof).op(*dtype, everywhere)?, element_type(*dtype));
+    let (kernel, elements) = (function.kernel(ddof), element_type(*dtype));
+    let op = kernel.op(*dtype, everywhere)?;
     let (written, _) = function.types(*dtype, false, everywhere)?;
     let reduced = py.detach(|| {
         let launch = Launch { open, stream: stream.as_ref(), bytes, place, workspace, keeps: true };
         by_size!(op, elements, |T, R| {
-            let op = DynamicOp::<R>::new(op, elements);
+            let op = kernel.dynamic::<R>(op, elements);
             match pieces {
                 Pieces::Along(axes) => Along { launch, axes: &axes }.reduce::<T, R>(op),
                 Pieces::Segments(offsets) => Segmented { launch, offsets }.reduce::<T, R>(op),

@@ -7,6 +7,7 @@
 mod array;
 mod borrow;
 mod cpu;
+mod describe;
 mod device;
 mod dot;
 mod elements;
@@ -32,6 +33,8 @@ mod _native {
         reduce_within_on_cpu,
     };
     #[pymodule_export]
+    use super::describe::{describe, describe_on_cpu};
+    #[pymodule_export]
     use super::device::{Device, devices, open};
     #[pymodule_export]
     use super::dot::reduce_dot;
@@ -40,7 +43,7 @@ mod _native {
     #[pymodule_export]
     use super::error::{Error, ViewError};
     #[pymodule_export]
-    use super::functions::{functions, outcome};
+    use super::functions::{expression, functions, outcome};
     #[pymodule_export]
     use super::kernels::{error_bound, reduce, reduce_segments};
     #[pymodule_export]

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use warpfold::{
     Buffer, Buffers, Output, Plain, Stream,
     dlpack::{self, DataType},
-    internal::{DynamicOp, Op},
+    internal::DynamicOp,
 };
 
 use crate::{
@@ -101,12 +101,11 @@ impl TensorRanges {
     fn reduce<T: Plain, R: Plain>(
         &self,
         open: &Open,
-        op: Op,
+        op: DynamicOp<R>,
         stream: &Stream,
         output: u64,
     ) -> warpfold::Result<()> {
         let buffers = self.buffers::<T>(open)?;
-        let op = DynamicOp::<R>::new(op, element_type(self.dtype));
         // SAFETY: the results are new memory of PyTorch for work of this stream, and nothing else uses
         // it before the launch.
         let mut output = unsafe { Output::<R>::from_raw_parts(&open.device, output, ()) }?;
@@ -163,7 +162,8 @@ pub(crate) fn reduce_tensors(
     let TensorRanges { dtype, device, .. } = ranges;
     let function = function.get();
     let Some(result) = function.direct(dtype) else { return Ok(None) };
-    let Ok(op) = function.kernel(ddof).op(dtype, false) else { return Ok(None) };
+    let kernel = function.kernel(ddof);
+    let Ok(op) = kernel.op(dtype, false) else { return Ok(None) };
     let Some(room) = Room::new(torch, function, result, Vec::new()) else { return Ok(None) };
     let open = device::open(py, &format!("cuda:{device}"))?.0;
     // SAFETY: PyTorch's current stream of the device lives as long as the process.
@@ -173,7 +173,10 @@ pub(crate) fn reduce_tensors(
     }
     let (output, results) = torch.allocate(py, &room, device)?;
     let reduced = py.detach(|| {
-        by_size!(op, element_type(dtype), |T, R| ranges.reduce::<T, R>(&open, op, &stream, output))
+        let elements = element_type(dtype);
+        by_size!(op, elements, |T, R| {
+            ranges.reduce::<T, R>(&open, kernel.dynamic(op, elements), &stream, output)
+        })
     });
     reduced.map_err(raise)?;
     results.into_object(py).map(Some)

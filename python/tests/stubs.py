@@ -8,6 +8,21 @@ from warpfold import _native
 
 PLACE = pathlib.Path(__file__).parents[1] / "package" / "warpfold" / "__init__.pyi"
 
+#: A method of `Expression`.
+METHOD = '''    def {name}(
+        self,
+        values: Any,
+        axis: _Axis = None,
+        keepdims: bool = False,
+        *,
+        determinism: _Determinism = "run-to-run",
+        stream: Any = None,
+        device: Optional[Union[str, Device]] = None,
+        dim: _Axis = None,
+        keepdim: Optional[bool] = None,
+    ) -> Any: ...
+'''
+
 HEAD = '''"""Written by tests/stubs.py."""
 
 from typing import Any, ClassVar, Iterator, Literal, NamedTuple, Optional, SupportsIndex, Tuple, Union
@@ -79,6 +94,17 @@ class Array:
     def numpy(self) -> numpy.ndarray: ...
     def synchronize(self) -> None: ...
 
+class Expression:
+    def __init__(self, text: str, where: Optional[str] = None) -> None: ...
+{methods}
+class Description(NamedTuple):
+    count: int
+    nan_count: int
+    mean: float
+    variance: float
+    min: Any
+    max: Any
+
 class TopK(NamedTuple):
     values: Any
     indices: Any
@@ -96,6 +122,8 @@ def topk(
     device: Optional[Union[str, Device]] = None,
     dim: Optional[int] = None,
 ) -> TopK: ...
+def describe(values: Any, *, stream: Any = None, device: Optional[Union[str, Device]] = None) -> Description: ...
+def expr(text: str, where: Optional[str] = None) -> Expression: ...
 def segment(op: str, values: Any, offsets: Any, **options: Any) -> Any: ...
 def sum_error_bound(values: Any, *, device: Optional[Union[str, Device]] = None) -> float: ...
 def sum_of_squares_error_bound(values: Any, *, device: Optional[Union[str, Device]] = None) -> float: ...
@@ -114,6 +142,7 @@ TYPES = {
     "correction": "_Number",
     "dtype": "Any",
     "initial": "_Number",
+    "checked": "bool",
     "where": "Any",
     "out": "Any",
     "determinism": "_Determinism",
@@ -141,7 +170,8 @@ def text():
     functions = [function(row.name, result) for row, result in rows]
     functions += [function(f"segment_{row.name}", result) for row, result in rows]
     functions += [function(name, "Any") for name in ("count_within", "sum_within", "mean_within", "dot", "vdot")]
-    return HEAD + "".join(functions)
+    methods = "".join(METHOD.replace("{name}", name) for name in ("sum", "min", "max"))
+    return HEAD.replace("{methods}", methods) + "".join(functions)
 
 
 if __name__ == "__main__":

@@ -49,6 +49,7 @@ def cast(results, dtype):
 def test_functions_that_take_the_arguments():
     assert {name for name in having("dtype")} == {name for name, row in ROWS.items() if row.result in ("sum", "float")}
     assert set(having("out")) == set(ROWS)
+    assert having("checked") == ["sum"]
     lacking = {"aminmax", "nanaminmax", "argmin", "argmax", "nanargmin", "nanargmax"}
     assert set(having("where")) == set(ROWS) - lacking
 
@@ -245,3 +246,54 @@ def test_default_determinism_may_be_given():
     values = numpy.float32([1e8, 1, -1e8])
     assert warpfold.sum(values, dtype="float64", determinism=default) == 1
     assert warpfold.prod(values, determinism=default) == numpy.prod(values)
+
+
+@pytest.mark.parametrize("device", [DEVICE, "cpu"])
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_checked_sums_raise_an_error_where_they_overflow(dtype, device):
+    limits = numpy.iinfo(dtype)
+    # The sums fit the type; intermediate sums along axis 1 do not.
+    values = numpy.array([[limits.max, 1, limits.min, 0], [limits.min, 0, 0, 0], [limits.max, 0, 0, 0]], dtype)
+    if dtype == "uint64":
+        values[0, 1] = 0
+    for axis, keepdims in itertools.product([1, 0, (), -1, None], [False, True]):
+        rows = values[1:] if axis in (0, None) else values
+        got = warpfold.sum(rows, axis, keepdims, checked=True, device=device)
+        assert not isinstance(got, numpy.ndarray) or got.flags.c_contiguous
+        same(got, rows.sum(axis, keepdims=keepdims), f"{axis} {keepdims}")
+    same(warpfold.sum(values[::2, ::-1], 1, checked=True, device=device), values[::2].sum(1), "a view")
+    where = numpy.array([[False], [True], [True]])
+    same(warpfold.sum(values, 1, where=where, checked=True, device=device), values.sum(1, where=where), "where")
+    over = numpy.array([[limits.max, 1], [1, 2], [limits.max, limits.max]], dtype)
+    with pytest.raises(OverflowError, match=f"^sum of {dtype} overflows in 2 of 3 results; give dtype"):
+        warpfold.sum(over, axis=1, checked=True, device=device)
+    with pytest.raises(OverflowError, match=f"^sum of {dtype} overflows; give dtype"):
+        warpfold.sum(over, checked=True, device=device)
+    same(warpfold.sum(over, checked=False, device=device), over.sum(), "not checked")
+    if dtype == "int64":
+        under = numpy.array([limits.min, -1], dtype)
+        with pytest.raises(OverflowError):
+            warpfold.sum(under, checked=True, device=device)
+
+
+def test_checked_sums_of_other_elements():
+    for dtype in TYPES:
+        values = small(dtype, (3, 40))
+        if is_float(dtype):
+            with pytest.raises(TypeError, match=f"^checked of {dtype} elements; floats do not wrap around"):
+                warpfold.sum(values, checked=True)
+        else:
+            same(warpfold.sum(values, 1, checked=True), warpfold.sum(values, 1), dtype)
+            same(warpfold.sum(values[:, :0], 1, checked=True), numpy.zeros(3, warpfold.sum(values).dtype), dtype)
+    values = numpy.arange(3)
+    for others in [{"dtype": "int32"}, {"initial": 1}, {"out": numpy.array(0)}]:
+        with pytest.raises(TypeError, match="^checked cannot be combined with "):
+            warpfold.sum(values, checked=True, **others)
+    with pytest.raises(TypeError, match="^checked 'no'; it must be True or False"):
+        warpfold.sum(values, checked="no")
+    same(warpfold.sum(values, checked=False, dtype="int32"), numpy.int32(3), "not checked")
+    array = warpfold.asarray(numpy.array([[1, 2], [3, 4]]))
+    found = warpfold.sum(array, 1, checked=True)
+    assert isinstance(found, warpfold.Array) and found.numpy().tolist() == [3, 7]
+    with pytest.raises(TypeError, match="^checked for max, which has no such parameter"):
+        warpfold.max(values, checked=True)

@@ -410,6 +410,28 @@ def test_extremes_share_gradients_with_initial_alone(device):
 
 
 @on_each_device
+def test_checked_sums_of_tensors(device):
+    most = torch.iinfo(torch.int64).max
+    values = torch.tensor([[most, 1, -1], [2, 3, 4], [-most, -1, 0]], device=device)
+    got = warpfold.sum(values, 1, checked=True)
+    assert got.is_contiguous() and torch.equal(got, values.sum(1))
+    got = warpfold.sum(values.T, axis=0, keepdims=True, checked=True)
+    assert got.is_contiguous() and torch.equal(got, values.T.sum(0, keepdim=True))
+    wide = torch.tensor([2**63 - 1, 1, 5], device=device).view(torch.uint64)
+    got = warpfold.sum(wide, checked=True)
+    assert got.dtype == torch.uint64 and int(got.cpu().numpy()) == 2**63 + 5
+    several = [values[1], values[1, :2]]
+    assert int(warpfold.sum(several, checked=True)) == 14
+    for over in (values[0, :2], [values[0, :1], values[1]]):
+        with pytest.raises(OverflowError, match="^sum of int64 overflows; give dtype"):
+            warpfold.sum(over, checked=True)
+    # Sums of unsigned integers are signed, as in PyTorch.
+    assert int(warpfold.sum(torch.full((3,), 255, dtype=torch.uint8, device=device), checked=True)) == 765
+    with pytest.raises(TypeError, match="^checked for a tensor that PyTorch"):
+        torch.func.vmap(lambda row: warpfold.sum(row, checked=True))(values)
+
+
+@on_each_device
 def test_invalid_dtype_where_and_out_of_tensors_are_refused(device, refused):
     values, mask = tensor(device), tensor(device) > 0
     parameter, out = torch.nn.Parameter(values), torch.full((4,), 77.0, dtype=torch.float64, device=device)

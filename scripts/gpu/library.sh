@@ -12,6 +12,7 @@
 #   pairs     dot products and squared distances, compared with sums of one buffer: library/pairs.jsonl
 #   top       the k largest elements, compared with the index of the maximum: library/top.jsonl
 #   forms     sums within intervals, in pieces, and by atomics, compared with the sum: library/forms.jsonl
+#   tuples    several operations in one launch, compared with the sum: library/tuples.jsonl
 #   group     sums over all GPUs, by each transport of a group, compared with sums on one GPU:
 #             library-group.jsonl
 #   streamed  sums of slices and files in host memory, compared with copies: library-streamed.jsonl
@@ -106,6 +107,7 @@ set_by_key() { bench by_key library/by-key; }
 set_pairs() { bench pairs library/pairs; }
 set_top() { bench top library/top; }
 set_forms() { bench forms library/forms; }
+set_tuples() { bench tuples library/tuples; }
 set_group() { bench group library-group; }
 set_streamed() { bench streamed library-streamed; }
 set_views() { bench views library/views; }
@@ -144,4 +146,4 @@ set_sanitize() {
 }
 
 rm -f "$out/library-checks.jsonl"
-run_sets tests torch counted rows axis segments by_key pairs top forms group streamed views recorded operations energy python sanitize
+run_sets tests torch counted rows axis segments by_key pairs top forms tuples group streamed views recorded operations energy python sanitize

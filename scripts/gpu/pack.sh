@@ -36,7 +36,8 @@ else
     tests=$(tests_of --package warpfold-tests --package warpfold-driver --package warpfold \
         --features warpfold-driver/cust --test library --test catalogue --test suite --test driver --test gpu \
         --bench counted --bench operations --bench recorded --bench rows --bench segments --bench by_key \
-        --bench pairs --bench top --bench views --bench forms --bench group --bench streamed --bench energy)
+        --bench pairs --bench top --bench views --bench forms --bench tuples --bench group --bench streamed \
+        --bench energy)
     cargo xtask build-ptx --codegen llvm --arch sm_80
     cargo xtask python --wheel target/gpu-wheel --platform x86_64
 fi

@@ -36,27 +36,52 @@ SHAPES = [
 
 
 
-def device_times(name, shape, axis, dtype):
-    """Returns the quartiles of the device's µs per call of each library."""
+def rotated(shape, dtype):
+    """Returns random tensors that calls take in turns."""
     dtype = getattr(torch, dtype)
     count = max(1, min(CALLS, math.ceil(ROTATED / (math.prod(shape) * dtype.itemsize))))
-    tensors = [torch.rand(shape, device="cuda").to(dtype) for _ in range(count)]
+    return [torch.rand(shape, device="cuda").to(dtype) for _ in range(count)]
+
+
+def device_time(call, inputs):
+    """Returns the device's µs of a call on one of the inputs, which take turns."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda._sleep(CYCLES)
+    start.record()
+    for at in range(CALLS):
+        call(inputs[at % len(inputs)])
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end) * 1e3 / CALLS
+
+
+def in_turns(calls, time_of):
+    """Returns the times of each call, from rounds in which the calls take turns. The first round is not counted."""
+    times = {name: [] for name in calls}
+    for number in range(-1, ROUNDS):
+        for name in sorted(calls, reverse=number % 2 == 0):
+            took = time_of(calls[name])
+            if number >= 0:
+                times[name].append(took)
+    return times
+
+
+def rounded(q1, median, q3):
+    return {"median": round(median, 3), "q1": round(q1, 3), "q3": round(q3, 3)}
+
+
+def quartiles(values):
+    return rounded(*statistics.quantiles(values, n=4))
+
+
+def device_times(name, shape, axis, dtype):
+    """Returns the quartiles of the device's µs per call of each library."""
+    tensors = rotated(shape, dtype)
     calls = {
         "warpfold": lambda values: getattr(warpfold, name)(values, axis),
         "PyTorch": lambda values: _bench.PYTORCH[name](torch, values, axis),
     }
-    times = {library: [] for library in calls}
-    for number in range(-1, ROUNDS):
-        for library in sorted(calls, reverse=number % 2 == 0):
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            torch.cuda._sleep(CYCLES)
-            start.record()
-            for at in range(CALLS):
-                calls[library](tensors[at % count])
-            end.record()
-            torch.cuda.synchronize()
-            if number >= 0:
-                times[library].append(start.elapsed_time(end) * 1e3 / CALLS)
+    times = in_turns(calls, lambda call: device_time(call, tensors))
     return {library: statistics.quantiles(took, n=4) for library, took in times.items()}
 
 
@@ -69,6 +94,5 @@ if __name__ == "__main__":
                 if library in on_device:
                     times["device"] = on_device[library]
                 line = {"library": library, "op": name, "shape": shape, "axis": axis, "dtype": dtype}
-                for what, (q1, median, q3) in times.items():
-                    line[what] = {"median": round(median, 3), "q1": round(q1, 3), "q3": round(q3, 3)}
+                line |= {what: rounded(*of) for what, of in times.items()}
                 print(json.dumps(line), flush=True)

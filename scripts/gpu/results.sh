@@ -55,7 +55,7 @@ measure() {
     esac
 }
 
-benches="segments axis by_key pairs top views forms operations counted recorded"
+benches="segments axis by_key pairs top views forms tuples operations counted recorded"
 all="sum inputs rows energy ladder twins moves large types catalogue untuned choices older library library-nvvm"
 left=()
 for name in ${SETS:-$all}; do

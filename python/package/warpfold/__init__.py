@@ -15,6 +15,7 @@ import math
 import sys
 
 from . import _homes, _native, _options, _reduce
+from ._expression import Expression, expr
 from ._homes import asarray
 from ._native import Array, Device, Error, __version__, devices
 
@@ -67,6 +68,11 @@ dtype
 initial
     A value that is combined with each result, of the results' type; the result of no elements. If it and a result are
     zeros of different signs, the array's library determines which of them `min` and `max` return.""",
+    "checked": """
+checked
+    If true, a sum of integers that overflows raises an `OverflowError` instead of wrapping around. The call waits for the
+    results, and cannot be captured. Floats are refused, and so are `dtype`, `initial` and `out` beside it, and tensors
+    that PyTorch compiles or transforms.""",
     "where": """
 where
     A mask of booleans that broadcasts to the array's shape: only elements where it is true are reduced.{need}""",
@@ -156,6 +162,7 @@ def _defaults(row):
     defaults = {"ddof": 0, "correction": None} if row.ddof else {}
     defaults |= {"dtype": None} if row.result in ("sum", "float") else {}
     defaults |= {"initial": None} if row.initial else {}
+    defaults |= {"checked": False} if row.name == "sum" else {}
     defaults |= {"where": True} if row.initial or row.of_none is not None else {}
     return defaults | {"out": None, "determinism": "run-to-run", "stream": None, "device": None, "dim": None, "keepdim": None}
 
@@ -219,6 +226,8 @@ def _reduction(row, defaults):
         is_tensor = torch is not None and isinstance(values, torch.Tensor)
         operator = _operator_of(torch) if is_tensor else None
         is_observed = operator is not None and (is_compiled or operator.is_observed(values))
+        if "checked" in options:
+            _options.take_checked(options, is_observed)
         if options and not _options.NAMES.isdisjoint(options):
             if function.ddof:
                 options["ddof"] = ddof
@@ -361,6 +370,23 @@ def topk(values, k, axis=-1, *, largest=True, stream=None, device=None, dim=None
     return TopK(*_reduce.topk(values, k, axis, largest, stream, device))
 
 
+#: The result of `describe`.
+Description = collections.namedtuple("Description", ["count", "nan_count", "mean", "variance", "min", "max"])
+
+
+def describe(values, *, stream=None, device=None):
+    """The number of elements without NaN, the number of NaN, and the mean, variance (with `ddof=0`), minimum and maximum of
+    the elements that are not NaN: a tuple of Python numbers, from one pass over the elements. If all elements are NaN, or
+    there are none, the mean and the variance are NaN, and the extremes are `None`.
+
+    values
+        The array. A copy is reduced if it is not contiguous.
+
+    `stream` and `device` are as in `sum`. The call waits for the result: it breaks a compiled graph, and cannot be
+    captured or transformed."""
+    return Description(*_reduce.describe(values, stream, device))
+
+
 sum_error_bound = _named(
     _bound(False),
     "sum_error_bound",
@@ -381,15 +407,19 @@ if "torch" in sys.modules:
 
 __all__ = [
     "Array",
+    "Description",
     "Device",
     "Error",
+    "Expression",
     "TopK",
     "__version__",
     "asarray",
     "count_within",
+    "describe",
     "device",
     "devices",
     "dot",
+    "expr",
     "mean_within",
     "segment",
     "sum_error_bound",

@@ -69,6 +69,53 @@ class Array:
     def numpy(self) -> numpy.ndarray: ...
     def synchronize(self) -> None: ...
 
+class Expression:
+    def __init__(self, text: str, where: Optional[str] = None) -> None: ...
+    def sum(
+        self,
+        values: Any,
+        axis: _Axis = None,
+        keepdims: bool = False,
+        *,
+        determinism: _Determinism = "run-to-run",
+        stream: Any = None,
+        device: Optional[Union[str, Device]] = None,
+        dim: _Axis = None,
+        keepdim: Optional[bool] = None,
+    ) -> Any: ...
+    def min(
+        self,
+        values: Any,
+        axis: _Axis = None,
+        keepdims: bool = False,
+        *,
+        determinism: _Determinism = "run-to-run",
+        stream: Any = None,
+        device: Optional[Union[str, Device]] = None,
+        dim: _Axis = None,
+        keepdim: Optional[bool] = None,
+    ) -> Any: ...
+    def max(
+        self,
+        values: Any,
+        axis: _Axis = None,
+        keepdims: bool = False,
+        *,
+        determinism: _Determinism = "run-to-run",
+        stream: Any = None,
+        device: Optional[Union[str, Device]] = None,
+        dim: _Axis = None,
+        keepdim: Optional[bool] = None,
+    ) -> Any: ...
+
+class Description(NamedTuple):
+    count: int
+    nan_count: int
+    mean: float
+    variance: float
+    min: Any
+    max: Any
+
 class TopK(NamedTuple):
     values: Any
     indices: Any
@@ -86,6 +133,8 @@ def topk(
     device: Optional[Union[str, Device]] = None,
     dim: Optional[int] = None,
 ) -> TopK: ...
+def describe(values: Any, *, stream: Any = None, device: Optional[Union[str, Device]] = None) -> Description: ...
+def expr(text: str, where: Optional[str] = None) -> Expression: ...
 def segment(op: str, values: Any, offsets: Any, **options: Any) -> Any: ...
 def sum_error_bound(values: Any, *, device: Optional[Union[str, Device]] = None) -> float: ...
 def sum_of_squares_error_bound(values: Any, *, device: Optional[Union[str, Device]] = None) -> float: ...
@@ -96,6 +145,7 @@ def sum(
     *,
     dtype: Any = None,
     initial: _Number = None,
+    checked: bool = False,
     where: Any = True,
     out: Any = None,
     determinism: _Determinism = "run-to-run",

@@ -97,6 +97,10 @@ def reduce_dot(first, second, everywhere, stream=None, place=None):
     return Elements(_native.reduce_dot_on_cpu(first.bits(), second.bits(), first.dtype), None, (1,))
 
 
+def describe(array, stream=None):
+    return _native.describe_on_cpu(array.bits(), array.dtype)
+
+
 def reduce_topk(array, row_len, k, is_largest, stream=None, place=None):
     memory = _native.reduce_topk_on_cpu(array.bits(), array.dtype, row_len, k, is_largest)
     return Elements(memory, "int64", (len(memory) // 8,))

@@ -1,4 +1,4 @@
-"""The parameters `dtype`, `where` and `out`.
+"""The parameters `dtype`, `where`, `out` and `checked`.
 
 Operations of the array's library change the elements before a reduction and the results after it, so that every other
 parameter, gradients and transforms work as without them.
@@ -186,6 +186,20 @@ def _write_all(function, out, results):
             room.copy_(result)
         else:
             room[...] = result
+
+
+def take_checked(options, is_observed):
+    """Raises an error for parameters with which `checked` cannot be combined. Removes it if it is false."""
+    if not isinstance(options["checked"], (bool, numpy.bool_)):
+        raise TypeError(f"checked {options['checked']!r}; it must be True or False")
+    if not options["checked"]:
+        del options["checked"]
+        return
+    for other in ("dtype", "initial", "out"):
+        if other in options:
+            raise TypeError(f"checked cannot be combined with {other}; leave one of them out")
+    if is_observed:
+        raise TypeError("checked for a tensor that PyTorch differentiates, transforms or compiles; leave it out")
 
 
 def reduce(function, row, call, wide, is_observed, values, axis, keepdims, dtype=None, where=True, out=None, **options):

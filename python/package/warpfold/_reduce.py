@@ -135,8 +135,40 @@ def _results(function, home, raw, room, written, result, shape, initial=None):
     return tuple(values) if function.pair else values[0]
 
 
+def _may_overflow(dtype, result, length):
+    """Returns whether the sum of `length` integers of a type may exceed the type of the result."""
+    if dtype == "bool":
+        return False
+    elements, room = numpy.iinfo(dtype), numpy.iinfo(result)
+    return int(elements.max) * length > room.max or int(elements.min) * length < room.min
+
+
+def _checked(home, raw, room, result, shape):
+    """Returns sums, which the kernel has written in 128 bits; raises an error if one of them exceeds 64 bits."""
+    strides = [2 * stride for stride in _homes.compact(shape)]
+    low, high = home.views(raw, room, "int64", shape, strides, [0, 1], True)
+    overflows = high != (0 if result == "uint64" else low >> 63)
+    if bool(overflows.any()):
+        total = math.prod(shape)
+        where = "" if total == 1 else f" in {int(overflows.sum())} of {total} results"
+        raise OverflowError(
+            f'sum of {home.array.dtype} overflows{where}; give dtype="float64", which rounds, instead of checked'
+        )
+    # The addition copies the results to contiguous memory.
+    return home.done(home.cast(low + 0, result), result)
+
+
 def reduce(
-    function, values, axis, keepdims, determinism="run-to-run", stream=None, device=None, ddof=0, initial=None
+    function,
+    values,
+    axis,
+    keepdims,
+    determinism="run-to-run",
+    stream=None,
+    device=None,
+    ddof=0,
+    initial=None,
+    checked=False,
 ):
     everywhere = _everywhere(determinism)
     ddof = ddof_of(ddof)
@@ -156,6 +188,15 @@ def reduce(
             f"{function.name} of no elements, of an array of the shape {shape}; every result must be of at least one; "
             f"give a longer array{', or `initial`' if function.initial else ''}"
         )
+    if checked and "float" in array.dtype:
+        raise TypeError(f"checked of {array.dtype} elements; floats do not wrap around; leave it out")
+    is_wide = checked and _may_overflow(array.dtype, result, length)
+    if is_wide:
+        if "64" not in array.dtype:
+            raise ValueError(
+                f"checked of {length} {array.dtype} elements, whose sum may overflow {result}; convert them to {result} first"
+            )
+        function = function.words
     with home.work():
         if length == 0 or count == 0:
             value = initial if initial is not None else function.of_none or 0
@@ -163,14 +204,18 @@ def reduce(
             value = value if result.startswith("float") else int(value)
             values = [home.done(home.full(outer, value, result), result) for _ in range(2 if function.pair else 1)]
             return tuple(values) if function.pair else values[0]
-        room, place = home.room(written, count * (2 if function.pair else 1))
+        room, place = home.room(written, count * (2 if function.pair or is_wide else 1))
+        # Without it, a call on a stream that is being captured is refused: a check waits for its results.
+        allocate = None if is_wide else home.allocate
         try:
-            raw = home.kernels.reduce((function, ddof), array, axes, everywhere, home.stream, place, home.allocate)
+            raw = home.kernels.reduce((function, ddof), array, axes, everywhere, home.stream, place, allocate)
         except _native.ViewError:
             # No kernel takes these strides. In a copy, the reduced axes are the last ones.
             others = [at for at in range(len(shape)) if at not in axes]
             array, axes = home.transposed(others + axes), list(range(len(others), len(shape)))
-            raw = home.kernels.reduce((function, ddof), array, axes, everywhere, home.stream, place, home.allocate)
+            raw = home.kernels.reduce((function, ddof), array, axes, everywhere, home.stream, place, allocate)
+        if is_wide:
+            return _checked(home, raw, room, result, outer)
         return _results(function, home, raw, room, written, result, outer, initial)
 
 
@@ -255,6 +300,17 @@ def dot(name, row, a, b, determinism, stream, device):
         room, place = home.room("int64", 2)
         raw = home.kernels.reduce_dot(first, second, everywhere, home.stream, place)
         return _results(row, home, raw, room, written, written, ())
+
+
+def describe(values, stream, device):
+    """Returns the fields of a description."""
+    home = _homes.of(values)(values, device, stream)
+    with home.work():
+        array = _contiguous(home, list(range(len(home.array.shape))))
+        *numbers, least, greatest = home.kernels.describe(array, home.stream)
+    if array.dtype == "bool" and numbers[0] > 0:
+        least, greatest = bool(least), bool(greatest)
+    return *numbers, least, greatest
 
 
 def topk(values, k, axis, largest, stream, device):
