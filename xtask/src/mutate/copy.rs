@@ -125,9 +125,9 @@ impl Copy {
 /// Returns a profile setting that keeps cargo's build of the copy separate from that of the sources.
 /// Both use one target folder, so that dependencies are compiled once. There cargo distinguishes the
 /// packages of two workspaces only by their profiles: without this setting, it took programs of the copy
-/// for programs of the sources. Debug info takes time to write and is not needed here.
+/// for programs of the sources. The default number is 256, so that the code is the same.
 fn apart(package: &Package) -> String {
-    format!("profile.dev.package.{}.debug=false", package.name)
+    format!("profile.dev.package.{}.codegen-units=255", package.name)
 }
 
 /// Makes cust's build script use the link folder of the sources instead of that of the copy. Another
