@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Wire,
+    Hub, Wire,
     frame::{Answer, Hello, Request, VERSION, receive, send},
     rendezvous::Rendezvous,
 };
@@ -167,6 +167,29 @@ fn rank_1(address: &str, device: &str) -> TcpStream {
     let hello = Hello { magic: Hello::MAGIC, version: VERSION, job: 0, size: 2, rank: 1, device };
     send(&mut stream, &hello, in_a_while()).unwrap();
     stream
+}
+
+/// The mistake of a rank that joins before rank 0 is the reason that rank 0 gets.
+#[test]
+fn mistake_before_rank_0_joins_is_named() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let _hub = Hub::start(listener, (0, 2), TIMEOUT).unwrap();
+    let hello = |size, rank| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        let device = String::new();
+        let hello = Hello { magic: Hello::MAGIC, version: VERSION, job: 0, size, rank, device };
+        send(&mut stream, &hello, in_a_while()).unwrap();
+        stream
+    };
+    let mistaken = hello(3, 1);
+    thread::sleep(Duration::from_millis(300));
+    let own = hello(2, 0);
+    for mut stream in [own, mistaken] {
+        let answer = receive::<Answer>(&mut stream, Some(in_a_while())).unwrap();
+        let Answer::Lost(reason) = answer else { panic!("{answer:?}") };
+        assert!(reason.contains("rank 1 expects 3 ranks, but rank 0 expects 2"), "{reason}");
+    }
 }
 
 #[test]
