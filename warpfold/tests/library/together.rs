@@ -43,9 +43,11 @@ impl<T: Bits> Bits for Located<T> {
 }
 
 /// The bits after rounding: alone and in a tuple, the moments of floats are added in different orders.
+/// The sign of a NaN that arithmetic returns differs between devices.
 impl Bits for Spread {
     fn bits(&self) -> Vec<u8> {
-        [self.mean, self.variance].map(|moment| (moment as f32).bits()).concat()
+        let rounded = |moment: f64| if moment.is_nan() { f32::NAN } else { moment as f32 };
+        [self.mean, self.variance].map(|moment| rounded(moment).bits()).concat()
     }
 }
 
