@@ -5,7 +5,7 @@ use std::{
     ffi::OsString,
     fs,
     io::{self, Write},
-    os::unix::process::{CommandExt, ExitStatusExt},
+    os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -14,8 +14,12 @@ use anyhow::{Context, Result, bail};
 use clap::builder::PossibleValuesParser;
 use object::{Object, read::elf::ElfFile64};
 
+use warpfold_io::say;
 use warpfold_sim_driver::{CAPABILITIES, CAPABILITY_VARIABLE, fatbin};
-use warpfold_sim_report::{Diagnostic, exchange};
+use warpfold_sim_report::{
+    Diagnostic,
+    exchange::{self, Ran},
+};
 
 use crate::{Done, call::Limits, report::ReportArgs};
 
@@ -50,6 +54,9 @@ pub(crate) struct Args {
     /// Print the kernels' instruction and memory counters by source line after the program has ended
     #[arg(long, conflicts_with_all = ["check", "strict"])]
     explain: bool,
+    /// Let a program succeed that launches no kernel, such as a test that needs no GPU
+    #[arg(long)]
+    allow_no_launch: bool,
     /// Run lanes, warps and blocks in a random order with this seed [default: lockstep and round robin]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -130,11 +137,10 @@ pub(crate) fn run(args: &Args) -> Result<Done> {
     if let Some(seed) = args.seed {
         command.env(exchange::SEED, seed.to_string());
     }
-    let failed = || format!("{} cannot be started", Path::new(program).display());
-    match args.watch() {
-        None => Err(command.exec()).with_context(failed),
-        Some(what) => args.watched(command.env(exchange::WATCH, what), Path::new(program)),
+    if let Some(what) = args.watch() {
+        command.env(exchange::WATCH, what);
     }
+    args.watched(&mut command, Path::new(program))
 }
 
 impl Args {
@@ -148,21 +154,25 @@ impl Args {
         }
     }
 
-    /// Runs the program to its end and reports the findings on stderr, because stdout is the program's.
+    /// Runs the program to its end and reports the findings, and what has run, on stderr, because stdout
+    /// is the program's.
     fn watched(&self, command: &mut Command, program: &Path) -> Result<Done> {
         let known = self.report.suppressions()?;
         let folder = tempfile::tempdir().context("a folder for the findings cannot be created")?;
         let status = command.env(exchange::FOLDER, folder.path()).status();
         let status = status.with_context(|| format!("{} cannot be started", program.display()))?;
-        let mut found: Vec<Diagnostic> = Vec::new();
+        let (mut found, mut ran) = (Vec::<Diagnostic>::new(), Ran::default());
         let mut files: Vec<PathBuf> =
             fs::read_dir(folder.path())?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
         files.sort();
         for file in files {
             let text = fs::read_to_string(&file)?;
-            if file.extension().is_some_and(|end| end == exchange::FOUND) {
+            let extension = file.extension().unwrap_or_default();
+            if extension == exchange::FOUND {
                 let lines = text.lines().map(serde_json::from_str);
                 found.extend(lines.collect::<Result<Vec<_>, _>>().context("the findings are cut off")?);
+            } else if extension == exchange::RAN {
+                ran.add(serde_json::from_str(&text).context("the counts of launches are cut off")?);
             } else {
                 // The text is lost if standard error is closed, as output of the program itself is.
                 let _lost = io::stderr().write_all(text.as_bytes());
@@ -172,6 +182,13 @@ impl Args {
             let _lost = writeln!(io::stderr(), "{line}");
             Ok(())
         })?;
+        if status.success() && ran.launches == 0 && !self.allow_no_launch {
+            bail!(
+                "{} launched no kernel on a simulated GPU; if that is right, give --allow-no-launch",
+                program.display()
+            );
+        }
+        say!("warpfold-sim: {}", ran.line());
         // A failing status of the program takes precedence over the findings.
         match status.code() {
             Some(0) => Ok(done),

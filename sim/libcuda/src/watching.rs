@@ -8,8 +8,9 @@ use std::time::Duration;
 use std::{env, fs, process};
 
 use warpfold_sim::{Config, Error, Hazards, Profiler, Stats};
-use warpfold_sim_driver::{Checks, SimLaunch, Watcher, set_config, set_seed, watch_all};
-use warpfold_sim_report::{Diagnostic, Explanation, exchange};
+use warpfold_sim_driver::{Checks, SimLaunch, Totals, Watcher, set_config, set_seed, totals, watch_all};
+use warpfold_sim_report::exchange::{self, Ran};
+use warpfold_sim_report::{Diagnostic, Explanation};
 
 #[derive(Default)]
 struct Seen {
@@ -41,8 +42,13 @@ pub(crate) fn begin() {
         ..plain
     });
     set_seed(number(exchange::SEED));
-    let Some(folder) = env::var_os(exchange::FOLDER).filter(|_| is_watched) else { return };
+    let Some(folder) = env::var_os(exchange::FOLDER) else { return };
     let _first = FILE.set(PathBuf::from(folder).join(process::id().to_string()));
+    // SAFETY: `at_end` is part of this library, which stays loaded until the process ends.
+    unsafe { atexit(at_end) };
+    if !is_watched {
+        return;
+    }
     if what == exchange::EXPLAIN {
         watch_all(|| Arc::new(Counting));
     } else {
@@ -52,8 +58,6 @@ pub(crate) fn begin() {
             Arc::new(Checks::new(hazards).telling(found))
         });
     }
-    // SAFETY: `at_end` is part of this library, which stays loaded until the process ends.
-    unsafe { atexit(at_end) };
 }
 
 unsafe extern "C" {
@@ -103,6 +107,17 @@ fn write(seen: &Seen, ended: bool) {
     }
     if ended && !seen.explanation.is_empty() {
         let _ = fs::write(path.with_extension(exchange::EXPLAINED), seen.explanation.text());
+    }
+    let Totals { counters, failed, kernels, approximate } = totals();
+    let ran = Ran {
+        launches: counters.launches + failed,
+        failed,
+        warp_instructions: counters.warp_instructions,
+        kernels,
+        approximate,
+    };
+    if ended && let Ok(text) = serde_json::to_string(&ran) {
+        let _ = fs::write(path.with_extension(exchange::RAN), text);
     }
 }
 

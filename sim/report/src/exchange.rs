@@ -1,4 +1,8 @@
-//! Names shared by a program that runs in the simulator and the command that runs it.
+//! Names and formats shared by a program that runs in the simulator and the command that runs it.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
 
 /// Environment variable that selects the kind of watching: [`CHECK`], [`STRICT`] or [`EXPLAIN`].
 pub const WATCH: &str = "WARPFOLD_SIM_WATCH";
@@ -14,9 +18,84 @@ pub const FOLDER: &str = "WARPFOLD_SIM_FOLDER";
 pub const FOUND: &str = "found";
 /// Extension of a file with counters, as text.
 pub const EXPLAINED: &str = "explained";
+/// Extension of a file with a [`Ran`] in JSON.
+pub const RAN: &str = "ran";
 /// Environment variable with the maximum instructions of a thread.
 pub const STEPS: &str = "WARPFOLD_SIM_STEPS";
 /// Environment variable with the maximum seconds of a launch.
 pub const SECONDS: &str = "WARPFOLD_SIM_SECONDS";
 /// Environment variable with the seed that chooses an order of threads.
 pub const SEED: &str = "WARPFOLD_SIM_SEED";
+
+/// Totals of the launches of a process.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Ran {
+    /// Number of launches, with those that ended with a fault.
+    pub launches: u64,
+    /// Number of launches that ended with a fault.
+    pub failed: u64,
+    /// Instructions, counted once per warp.
+    pub warp_instructions: u64,
+    /// Names of the kernels.
+    pub kernels: BTreeSet<String>,
+    /// Instructions of the kernels whose results may have other bits on a GPU.
+    pub approximate: BTreeSet<String>,
+}
+
+impl Ran {
+    /// Adds the totals of another process.
+    pub fn add(&mut self, other: Self) {
+        self.launches += other.launches;
+        self.failed += other.failed;
+        self.warp_instructions += other.warp_instructions;
+        self.kernels.extend(other.kernels);
+        self.approximate.extend(other.approximate);
+    }
+
+    /// Returns the totals as a line.
+    pub fn line(&self) -> String {
+        let of = |count: u64, what: &str, plural: &str| {
+            format!("{count} {what}{}", if count == 1 { "" } else { plural })
+        };
+        let mut line = format!(
+            "{} of {}, {}",
+            of(self.launches, "launch", "es"),
+            of(self.kernels.len() as u64, "kernel", "s"),
+            of(self.warp_instructions, "warp instruction", "s"),
+        );
+        if self.failed > 0 {
+            line += &format!("; {} failed", self.failed);
+        }
+        if !self.approximate.is_empty() {
+            let names: Vec<&str> = self.approximate.iter().map(String::as_str).collect();
+            line += &format!("; not to a GPU's bits: {}", names.join(", "));
+        }
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_has_run() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let mut ran =
+            Ran { launches: 1, warp_instructions: 1, kernels: names(&["sum"]), ..Ran::default() };
+        assert_eq!(ran.line(), "1 launch of 1 kernel, 1 warp instruction");
+        let other = Ran {
+            launches: 2,
+            failed: 1,
+            warp_instructions: 40,
+            kernels: names(&["sum", "exp"]),
+            approximate: names(&["ex2.approx.f32", "div.full.f32"]),
+        };
+        ran.add(other);
+        assert_eq!(
+            ran.line(),
+            "3 launches of 2 kernels, 41 warp instructions; 1 failed; not to a GPU's bits: \
+             div.full.f32, ex2.approx.f32"
+        );
+    }
+}

@@ -124,6 +124,8 @@ mod linux {
         let (of_memory, rest): (Vec<&str>, Vec<&str>) =
             err.lines().partition(|line| line.starts_with(unfreed));
         assert!(matches!(of_memory[..], [line] if line.contains("has not been freed since")), "{err}");
+        let (totals, rest) = rest.split_last().unwrap();
+        assert!(totals.starts_with("warpfold-sim: 23 launches of 9 kernels, "), "{err}");
         assert_eq!(rest, expected);
     }
 
@@ -137,7 +139,8 @@ mod linux {
         let wanted =
             ["kernel `scale(float*, int)`, block (0, 0, 0), thread (", "ld.global.f32", "address 0x40"];
         assert!(wanted.iter().all(|word| err.contains(word)), "{err}");
-        assert_eq!(err.lines().count(), 1, "{err}");
+        assert!(err.lines().nth(1).is_some_and(|line| line.ends_with("; 1 failed")), "{err}");
+        assert_eq!(err.lines().count(), 2, "{err}");
     }
 
     /// A GPU's allocations are multiples of 512 bytes, so accesses past the requested size go unnoticed.
@@ -149,7 +152,10 @@ mod linux {
         let says = "it ends 4 bytes past the end of the buffer of argument 0, 4 bytes at 0x";
         assert!(err.contains(says), "{err}");
         let (out, err) = said(&made.run(&["exec", "--round", "512"], "shared", &["behind"]));
-        assert_eq!((&*out, &*err), ("cudaSuccess\n", ""));
+        assert_eq!(
+            (&*out, &*err),
+            ("cudaSuccess\n", "warpfold-sim: 1 launch of 1 kernel, 17 warp instructions\n")
+        );
         let output = made.run(&["exec", "--round", "3"], "shared", &["behind"]);
         assert_eq!(output.status.code(), Some(2));
         assert!(said(&output).1.contains("--round is 3; give a power of two"), "{output:?}");
@@ -199,7 +205,9 @@ mod linux {
     fn corrected_kernels_have_no_findings() {
         let Some(made) = made() else { return };
         let (out, err) = said(&made.run(&["exec", "--check"], "planted", &["right"]));
-        assert_eq!((&*out, &*err), ("", ""));
+        assert_eq!(out, "");
+        let starts = "warpfold-sim: 14 launches of 14 kernels, ";
+        assert!(err.starts_with(starts) && err.lines().count() == 1, "{err}");
         for seed in ["1", "2", "3"] {
             let output = made.run(&["exec", "--check", "--seed", seed], "planted", &["right"]);
             assert!(output.status.success(), "seed {seed}: {}", said(&output).1);
@@ -289,7 +297,12 @@ mod linux {
                 .arg(env!("CARGO_BIN_EXE_cudarc_client"))
                 .output()
                 .unwrap();
-            assert_eq!(said(&output), ("sum of 1000 is 499500\n".to_owned(), String::new()));
+            let (out, err) = said(&output);
+            assert_eq!(out, "sum of 1000 is 499500\n", "{err}");
+            assert!(
+                err.starts_with("warpfold-sim: 1 launch of 1 kernel, ") && err.lines().count() == 1,
+                "{err}"
+            );
             assert!(output.status.success());
         }
     }
@@ -301,7 +314,7 @@ mod linux {
         let workspace = warpfold_suite_build::workspace::Workspace::locate().unwrap();
         let built = xtask::build_sim::ensure(&workspace, false).unwrap();
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.current_dir(root()).args(["metadata", "--offline", "--locked", "--format-version", "1"]);
+        cargo.current_dir(root()).args(["metadata", "--locked", "--format-version", "1"]);
         let metadata: serde_json::Value =
             serde_json::from_slice(&cargo.output().unwrap().stdout).unwrap();
         let mut packages = metadata["packages"].as_array().unwrap().iter();
@@ -320,6 +333,27 @@ mod linux {
         let absent: Vec<_> =
             declared.iter().filter(|name| !exported.contains(name.as_bytes())).collect();
         assert!(absent.is_empty(), "the simulator's libcuda.so.1 does not export {absent:?}");
+    }
+
+    #[test]
+    fn a_program_that_launches_nothing_does_not_succeed() {
+        let workspace = warpfold_suite_build::workspace::Workspace::locate().unwrap();
+        let built = xtask::build_sim::ensure(&workspace, false).unwrap();
+        let exec = |options: &[&str]| {
+            let mut command = Command::new(built.join("warpfold-sim"));
+            command.arg("exec").args(options).output().unwrap()
+        };
+        let output = exec(&["true"]);
+        assert_eq!(output.status.code(), Some(2));
+        let says = "warpfold-sim: true launched no kernel on a simulated GPU; if that is right, give \
+                    --allow-no-launch\n";
+        assert_eq!(said(&output).1, says);
+        let output = exec(&["--allow-no-launch", "true"]);
+        assert_eq!(output.status.code(), Some(0));
+        let says = "warpfold-sim: 0 launches of 0 kernels, 0 warp instructions\n";
+        assert_eq!(said(&output).1, says);
+        // The program's own exit status is kept.
+        assert_eq!(exec(&["false"]).status.code(), Some(1));
     }
 
     /// The simulator's libraries are in the folder `lib` beside its program.
