@@ -14,10 +14,10 @@ use anyhow::{Context, Result, bail};
 use clap::builder::PossibleValuesParser;
 use object::{Object, read::elf::ElfFile64};
 
-use warpfold_io::say;
+use warpfold_io::{files, say};
 use warpfold_sim_driver::{CAPABILITIES, CAPABILITY_VARIABLE, fatbin};
 use warpfold_sim_report::{
-    Diagnostic,
+    Coverage, Diagnostic,
     exchange::{self, Ran},
 };
 
@@ -54,6 +54,9 @@ pub(crate) struct Args {
     /// Print the kernels' instruction and memory counters by source line after the program has ended
     #[arg(long, conflicts_with_all = ["check", "strict"])]
     explain: bool,
+    /// Write the source lines and branches of kernels that have run to a file, in the format of lcov
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["check", "strict", "explain"])]
+    coverage: Option<PathBuf>,
     /// Let a program succeed that launches no kernel, such as a test that needs no GPU
     #[arg(long)]
     allow_no_launch: bool,
@@ -146,22 +149,28 @@ pub(crate) fn run(args: &Args) -> Result<Done> {
 impl Args {
     /// Returns the value of [`exchange::WATCH`], if the program is watched.
     fn watch(&self) -> Option<&'static str> {
-        match (self.strict, self.check, self.explain) {
-            (true, ..) => Some(exchange::STRICT),
-            (_, true, _) => Some(exchange::CHECK),
-            (.., true) => Some(exchange::EXPLAIN),
-            _ => None,
-        }
+        let kinds = [
+            (self.strict, exchange::STRICT),
+            (self.check, exchange::CHECK),
+            (self.explain, exchange::EXPLAIN),
+            (self.coverage.is_some(), exchange::COVER),
+        ];
+        kinds.into_iter().find_map(|(is_wanted, what)| is_wanted.then_some(what))
     }
 
     /// Runs the program to its end and reports the findings, and what has run, on stderr, because stdout
     /// is the program's.
     fn watched(&self, command: &mut Command, program: &Path) -> Result<Done> {
         let known = self.report.suppressions()?;
+        if let Some(path) = &self.coverage {
+            files::require_writable(path)
+                .with_context(|| format!("{} cannot be written", path.display()))?;
+        }
         let folder = tempfile::tempdir().context("a folder for the findings cannot be created")?;
         let status = command.env(exchange::FOLDER, folder.path()).status();
         let status = status.with_context(|| format!("{} cannot be started", program.display()))?;
         let (mut found, mut ran) = (Vec::<Diagnostic>::new(), Ran::default());
+        let mut coverage = Coverage::default();
         let mut files: Vec<PathBuf> =
             fs::read_dir(folder.path())?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
         files.sort();
@@ -173,6 +182,8 @@ impl Args {
                 found.extend(lines.collect::<Result<Vec<_>, _>>().context("the findings are cut off")?);
             } else if extension == exchange::RAN {
                 ran.add(serde_json::from_str(&text).context("the counts of launches are cut off")?);
+            } else if extension == exchange::COVERED {
+                coverage.add(serde_json::from_str(&text).context("the coverage is cut off")?);
             } else {
                 // The text is lost if standard error is closed, as output of the program itself is.
                 let _lost = io::stderr().write_all(text.as_bytes());
@@ -182,6 +193,9 @@ impl Args {
             let _lost = writeln!(io::stderr(), "{line}");
             Ok(())
         })?;
+        if let Some(path) = &self.coverage {
+            files::replace(path, coverage.lcov())?;
+        }
         if status.success() && ran.launches == 0 && !self.allow_no_launch {
             bail!(
                 "{} launched no kernel on a simulated GPU; if that is right, give --allow-no-launch",

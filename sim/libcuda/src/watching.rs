@@ -10,13 +10,14 @@ use std::{env, fs, process};
 use warpfold_sim::{Config, Error, Hazards, Profiler, Stats};
 use warpfold_sim_driver::{Checks, SimLaunch, Totals, Watcher, set_config, set_seed, totals, watch_all};
 use warpfold_sim_report::exchange::{self, Ran};
-use warpfold_sim_report::{Diagnostic, Explanation};
+use warpfold_sim_report::{Coverage, Diagnostic, Explanation, ThreadCounter};
 
 #[derive(Default)]
 struct Seen {
     /// Findings by their identity: the rule, the kernel, and the instructions.
     found: BTreeMap<(String, String, Vec<u32>), Diagnostic>,
     explanation: Explanation,
+    coverage: Coverage,
 }
 
 static SEEN: Mutex<Option<Seen>> = Mutex::new(None);
@@ -51,6 +52,8 @@ pub(crate) fn begin() {
     }
     if what == exchange::EXPLAIN {
         watch_all(|| Arc::new(Counting));
+    } else if what == exchange::COVER {
+        watch_all(|| Arc::new(Covering));
     } else {
         let strict = what == exchange::STRICT;
         watch_all(move || {
@@ -108,6 +111,12 @@ fn write(seen: &Seen, ended: bool) {
     if ended && !seen.explanation.is_empty() {
         let _ = fs::write(path.with_extension(exchange::EXPLAINED), seen.explanation.text());
     }
+    if ended
+        && seen.coverage != Coverage::default()
+        && let Ok(text) = serde_json::to_string(&seen.coverage)
+    {
+        let _ = fs::write(path.with_extension(exchange::COVERED), text);
+    }
     let Totals { counters, failed, kernels, approximate } = totals();
     let ran = Ran {
         launches: counters.launches + failed,
@@ -130,5 +139,18 @@ impl Watcher for Counting {
         let entry = launch.entry();
         with_seen(|seen| seen.explanation.add(entry.name(), entry.instructions(), &profiler.profile()));
         Ok(ran)
+    }
+}
+
+struct Covering;
+
+impl Watcher for Covering {
+    fn launch(&self, launch: &SimLaunch<'_>) -> Result<Stats, Error> {
+        let counter = ThreadCounter::default();
+        let ran = launch.run_observed(&counter);
+        let entry = launch.entry();
+        let counts = counter.take();
+        with_seen(|seen| seen.coverage.add_launch(entry.name(), entry.instructions(), &counts));
+        ran
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// Environment variable that selects the kind of watching: [`CHECK`], [`STRICT`] or [`EXPLAIN`].
+/// Environment variable that selects the kind of watching: [`CHECK`], [`STRICT`], [`EXPLAIN`] or
+/// [`COVER`].
 pub const WATCH: &str = "WARPFOLD_SIM_WATCH";
 /// Value of [`WATCH`]: report all hazards.
 pub const CHECK: &str = "check";
@@ -12,12 +13,16 @@ pub const CHECK: &str = "check";
 pub const STRICT: &str = "strict";
 /// Value of [`WATCH`]: count instructions and memory accesses by source line.
 pub const EXPLAIN: &str = "explain";
+/// Value of [`WATCH`]: count the threads at each source line and branch.
+pub const COVER: &str = "cover";
 /// Environment variable with the folder in which each process stores its results.
 pub const FOLDER: &str = "WARPFOLD_SIM_FOLDER";
 /// Extension of a file with findings, one JSON object per line.
 pub const FOUND: &str = "found";
 /// Extension of a file with counters, as text.
 pub const EXPLAINED: &str = "explained";
+/// Extension of a file with a [`Coverage`](crate::Coverage) in JSON.
+pub const COVERED: &str = "covered";
 /// Extension of a file with a [`Ran`] in JSON.
 pub const RAN: &str = "ran";
 /// Environment variable with the maximum instructions of a thread.

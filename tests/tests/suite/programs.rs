@@ -336,6 +336,28 @@ mod linux {
     }
 
     #[test]
+    fn lines_and_branches_of_a_program_are_covered() {
+        let Some(made) = made() else { return };
+        let file = made.folder.path().join("coverage");
+        let options = ["exec", "--coverage", file.to_str().unwrap()];
+        let output = made.run(&options, "planted", &["tree"]);
+        assert!(output.status.success(), "{output:?}");
+        let text = fs::read_to_string(file).unwrap();
+        let source = fs::read_to_string(root().join(PLANTED)).unwrap();
+        let record = text.split("end_of_record\n").find(|record| record.contains("planted.cu\n"));
+        let lines = record.unwrap().lines().filter_map(|line| line.strip_prefix("DA:")?.split_once(','));
+        let lines: Vec<(usize, u64)> =
+            lines.map(|(line, threads)| (line.parse().unwrap(), threads.parse().unwrap())).collect();
+        let start = source.lines().position(|line| line.contains("void tree(")).unwrap() + 1;
+        assert!(
+            lines.len() > 4 && lines.iter().all(|(line, _)| (start..start + 14).contains(line)),
+            "{text}"
+        );
+        assert!(lines.iter().any(|(_, threads)| *threads > 0), "{text}");
+        assert!(text.contains("BRDA:"), "{text}");
+    }
+
+    #[test]
     fn a_program_that_launches_nothing_does_not_succeed() {
         let workspace = warpfold_suite_build::workspace::Workspace::locate().unwrap();
         let built = xtask::build_sim::ensure(&workspace, false).unwrap();
