@@ -1,10 +1,11 @@
-//! Runs a kernel of a file on arrays: the common part of `run`, `check` and `explain`.
+//! Runs a kernel of a file on arrays: the common part of `run`, `check`, `explain` and `explore`.
 
 use std::{io::Write, path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
 use warpfold_sim::{
-    Args as Parameters, Config, Entry, Error, Fault, Gpu, Hazards, Launch, Module, Profiler, Stats,
+    Args as Parameters, Config, Entry, Error, Exploration, ExploreError, Explored, Fault, Gpu, Hazards,
+    Launch, Module, Profiler, Stats,
 };
 use warpfold_sim_driver::host_room;
 use warpfold_sim_report::Diagnostic;
@@ -45,14 +46,14 @@ pub(crate) struct CallArgs {
     tolerance: f64,
     /// Write an array to a file after the run: NAME=@FILE.npy
     #[arg(long, value_name = "NAME=@FILE")]
-    out: Vec<InFile>,
+    pub(crate) out: Vec<InFile>,
     /// Also report likely mistakes that PTX allows: member masks that name exited lanes and, if races
     /// are checked, lanes that communicate without a barrier as if in lockstep
     #[arg(long)]
     strict: bool,
     /// Run lanes, warps and blocks in a random order with this seed [default: lockstep and round robin]
     #[arg(long, value_name = "N")]
-    seed: Option<u64>,
+    pub(crate) seed: Option<u64>,
     #[command(flatten)]
     pub(crate) limits: Limits,
 }
@@ -277,6 +278,37 @@ impl<'a> Call<'a> {
             }
         }
         Ok(Ok(None))
+    }
+
+    /// Runs the kernel in every order of its steps, at most `limit` times. Compares the arrays after
+    /// each execution with the files of `--expect`, and others with those after the first execution.
+    pub(crate) fn explore(&self, limit: u64) -> Result<Explored, ExploreError> {
+        let exploration = Exploration::new(&self.gpu).with_limit(limit);
+        let exploration =
+            exploration.launch(self.module, self.entry.name(), &self.launch, &self.parameters)?;
+        let mut first: Vec<Option<Vec<u8>>> = vec![None; self.arrays.len()];
+        exploration.run(|gpu| {
+            let _printed = gpu.take_printed();
+            for (Array { of, address, before, expected, .. }, first) in
+                self.arrays.iter().zip(&mut first)
+            {
+                let mut now = vec![0; before.len()];
+                gpu.read(*address, &mut now).map_err(|error| error.to_string())?;
+                let (wanted, was) = match (expected, &*first) {
+                    (Some(expected), _) => (expected, "and should be"),
+                    (None, Some(first)) => (first, "but was in the first execution"),
+                    (None, None) => {
+                        *first = Some(now);
+                        continue;
+                    }
+                };
+                if let Some(at) = of.ty.first_off(&now, wanted, self.args.tolerance) {
+                    let [now, wanted] = [&now, wanted].map(|bytes| of.ty.shown_at(bytes, at));
+                    return Err(format!("{}: element {at} is {now}, {was} {wanted}", of.name));
+                }
+            }
+            Ok(())
+        })
     }
 
     fn found(&self, fault: Option<&Fault>) -> Vec<Diagnostic> {

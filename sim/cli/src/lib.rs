@@ -40,6 +40,8 @@ enum Command {
     Explain(run::ExplainArgs),
     /// Run an unmodified CUDA program on simulated GPUs
     Exec(exec::Args),
+    /// Run a small launch of a kernel in every order of its steps, and show the first wrong one
+    Explore(run::ExploreArgs),
     /// List the kernels of a file and their parameters, and why unsupported kernels do not run
     Ls(ls::Args),
     /// Run a kernel of a file on arrays, and print or compare the results
@@ -94,6 +96,7 @@ pub fn call(
         Command::Check(args) => run::check(args, out),
         Command::Explain(args) => run::explain(args, out),
         Command::Exec(args) => exec::run(args),
+        Command::Explore(args) => run::explore(args, out),
         Command::Ls(args) => ls::run(args, out),
         Command::Run(args) => run::run(args, out),
     }

@@ -1,8 +1,9 @@
-//! `warpfold-sim run`, `check` and `explain`
+//! `warpfold-sim run`, `check`, `explain` and `explore`
 
 use std::io::Write;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
+use warpfold_sim::{ExploreError, Explored};
 use warpfold_sim_report::Explanation;
 
 use crate::{
@@ -34,6 +35,15 @@ pub(crate) struct CheckArgs {
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
     call: call::CallArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExploreArgs {
+    #[command(flatten)]
+    call: call::CallArgs,
+    /// Maximum number of executions
+    #[arg(long, value_name = "COUNT", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    executions: u64,
 }
 
 #[derive(Debug, clap::Args)]
@@ -72,4 +82,24 @@ pub(crate) fn explain(args: &ExplainArgs, out: &mut dyn Write) -> Result<Done> {
     explanation.add(entry.name(), entry.instructions(), &profile);
     write!(out, "{}", explanation.text())?;
     Ok(done)
+}
+
+pub(crate) fn explore(args: &ExploreArgs, out: &mut dyn Write) -> Result<Done> {
+    ensure!(
+        args.call.out.is_empty() && args.call.seed.is_none(),
+        "explore has many orders and results; leave out --seed and --out"
+    );
+    let modules = call::modules(&args.call)?;
+    match Call::new(&args.call, &modules, How::Plain)?.explore(args.executions) {
+        Ok(Explored { executions, redundant, .. }) => {
+            writeln!(out, "{executions} executions have the same result; {redundant} were redundant")?;
+            Ok(Done::Right)
+        }
+        // A wrong execution is a result of this command, not its failure.
+        Err(wrong @ ExploreError::Wrong { .. }) => {
+            writeln!(out, "{wrong}")?;
+            Ok(Done::Wrong)
+        }
+        Err(error) => Err(error.into()),
+    }
 }

@@ -224,6 +224,48 @@ fn seeds_reveal_dependence_on_thread_order() {
     folder.run("data:u32=@in.npy", "0", &["--seeds", "8", "--seed", "5"], 0, &["data: 0, 2, 4"]);
 }
 
+/// Each thread adds one to a word: by a load and a store, or by an atomic.
+const COUNTS: &str = "\
+.version 7.8
+.target sm_80
+.address_size 64
+.visible .entry racy(.param .u64 data)
+{
+    .reg .b32 %r<2>;
+    .reg .b64 %rd<1>;
+    ld.param.u64 %rd0, [data];
+    ld.global.u32 %r0, [%rd0];
+    add.u32 %r1, %r0, 1;
+    st.global.u32 [%rd0], %r1;
+    ret;
+}
+.visible .entry atomic(.param .u64 data)
+{
+    .reg .b64 %rd<1>;
+    ld.param.u64 %rd0, [data];
+    red.global.add.u32 [%rd0], 1;
+    ret;
+}
+";
+
+#[test]
+fn explore_finds_the_order_with_another_result() {
+    let folder = Folder::new();
+    fs::write(folder.path().join("counts.ptx"), COUNTS).unwrap();
+    folder.numbers("two.npy", vec![2]);
+    let call =
+        |kernel| ["explore", "counts.ptx", "--kernel", kernel, "--grid", "2", "--arg", "data:u32[1]=0"];
+    folder.says(&call("atomic"), 0, &["executions have the same result"]);
+    folder.says(&call("racy"), 1, &["data: element 0 is ", "in the first execution", "st.global.u32"]);
+    let expect = ["--expect", "data=@two.npy"];
+    folder.says(&[&call("atomic")[..], &expect].concat(), 0, &["executions have the same result"]);
+    folder.says(&[&call("racy")[..], &expect].concat(), 1, &["data: element 0 is 1, and should be 2"]);
+    let few = ["--executions", "1"];
+    folder.says(&[&call("atomic")[..], &few].concat(), 2, &["more than 1 executions"]);
+    let seed = ["--seed", "1"];
+    folder.says(&[&call("atomic")[..], &seed].concat(), 2, &["leave out --seed and --out"]);
+}
+
 #[test]
 fn explain_prints_counters_per_source_line() {
     let folder = loops();
