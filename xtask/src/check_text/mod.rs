@@ -1,6 +1,7 @@
-//! Checks of documents and comments: links lead to existing targets, the book lists every page,
-//! ARCHITECTURE.md's map agrees with the manifests, and comments are no wider than code, do not refer to
-//! unnamed numbers, and have no more signs of poor style than `style` allows.
+//! Checks of documents, comments and mutations: links lead to existing targets, the book lists every
+//! page, ARCHITECTURE.md's map agrees with the manifests, and comments are no wider than code, do not
+//! refer to unnamed numbers, and have no more signs of poor style than `style` allows; and the
+//! statements that mutations change exist.
 
 mod book;
 mod comments;
@@ -17,7 +18,7 @@ use std::{
 use anyhow::{Context, Result};
 use warpfold_suite::say;
 
-use crate::{files, workspace::Workspace};
+use crate::{files, mutate, workspace::Workspace};
 
 /// Checks all documents and sources, and prints findings with file and line; returns whether there are
 /// none. With `fix`, wraps comments that are too wide first.
@@ -43,6 +44,7 @@ pub fn check(fix: bool) -> Result<bool> {
     found.extend(links::findings(&root, &documents)?);
     found.extend(book::findings(&root)?);
     found.extend(map::findings(&root)?);
+    found.extend(mutate::findings(&root)?);
     found.iter().for_each(|line| say!("{line}"));
     let (sources, documents) = (sources.len(), documents.len());
     say!("{} findings in {sources} sources and {documents} documents", found.len());

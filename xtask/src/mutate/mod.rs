@@ -17,7 +17,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     num::NonZero,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::{
         atomic::{AtomicUsize, Ordering},
@@ -36,6 +36,8 @@ use self::{
     copy::Copy,
     program::{Suite, Tests, is_noticed, require_passed},
 };
+
+const LIST: &str = "tests/mutations.json";
 
 /// The environment variable with the name of the selected change.
 const CHOSEN: &str = "WARPFOLD_MUTATION";
@@ -59,13 +61,9 @@ struct Mutation {
 /// Tries all changes whose name contains `name`. Exits 1 if the tests pass with one of them.
 pub fn run(name: &str) -> Result<ExitCode> {
     let workspace = Workspace::locate()?;
-    let list = workspace.root.join("tests/mutations.json");
-    let text =
-        fs::read_to_string(&list).with_context(|| format!("{} cannot be read", list.display()))?;
-    let all: Vec<Mutation> = serde_json::from_str(&text)
-        .with_context(|| format!("{} is not a list of mutations", list.display()))?;
+    let all = read(&workspace.root)?;
     let chosen: Vec<&Mutation> = all.iter().filter(|mutation| mutation.name.contains(name)).collect();
-    ensure!(!chosen.is_empty(), "no mutation has {name:?} in its name; {} lists all", list.display());
+    ensure!(!chosen.is_empty(), "no mutation has {name:?} in its name; {LIST} lists all");
     // Builds the PTX that the suite's tests run in the copy.
     suite::sources_ptx(&workspace)?;
     let suites = chosen.iter().map(|mutation| mutation.test.suite.clone()).collect();
@@ -85,6 +83,22 @@ pub fn run(name: &str) -> Result<ExitCode> {
     })?;
     say!("{} of {} mutations noticed", chosen.len() - survivors, chosen.len());
     Ok(ExitCode::from(u8::from(survivors > 0)))
+}
+
+/// Returns the mutations whose statements are no longer in their files.
+pub(crate) fn findings(root: &Path) -> Result<Vec<String>> {
+    let made_in = |mutation: &Mutation| {
+        let text = fs::read_to_string(root.join(&mutation.file));
+        text.with_context(|| format!("{} cannot be read", mutation.file.display()))
+            .and_then(|text| mutation.made_in(&text))
+    };
+    let failed = read(root)?.iter().filter_map(|mutation| made_in(mutation).err()).collect::<Vec<_>>();
+    Ok(failed.iter().map(|error| format!("{LIST}: {error:#}")).collect())
+}
+
+fn read(root: &Path) -> Result<Vec<Mutation>> {
+    let text = fs::read_to_string(root.join(LIST)).with_context(|| format!("{LIST} cannot be read"))?;
+    serde_json::from_str(&text).with_context(|| format!("{LIST} is not a list of mutations"))
 }
 
 /// Returns the tests to run without a change: those that mutations name, grouped by suite, and each
