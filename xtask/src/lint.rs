@@ -23,7 +23,8 @@ pub struct Args {
 /// A part of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum What {
-    /// Links of documents, the book's table of contents, and the width and style of comments
+    /// Links of documents, the book's table of contents, the width and style of comments, and the
+    /// statements that mutations change
     Text,
     /// The lists of public items in docs/public-api
     Api,
