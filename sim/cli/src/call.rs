@@ -40,8 +40,9 @@ pub(crate) struct CallArgs {
     arguments: Vec<Argument>,
     /// Compare an array with a file after the run: NAME=@FILE.npy
     #[arg(long, value_name = "NAME=@FILE")]
-    expect: Vec<InFile>,
-    /// Allowed relative difference from the file of --expect, and between runs with different seeds
+    pub(crate) expect: Vec<InFile>,
+    /// Allowed relative difference from the file of --expect, between runs with different seeds, and
+    /// between executions of explore
     #[arg(long, value_name = "FRACTION", default_value_t = 0.0)]
     tolerance: f64,
     /// Write an array to a file after the run: NAME=@FILE.npy

@@ -166,7 +166,7 @@ impl Args {
             files::require_writable(path)
                 .with_context(|| format!("{} cannot be written", path.display()))?;
         }
-        let folder = tempfile::tempdir().context("a folder for the findings cannot be created")?;
+        let folder = tempfile::tempdir().context("a folder for the results cannot be created")?;
         let status = command.env(exchange::FOLDER, folder.path()).status();
         let status = status.with_context(|| format!("{} cannot be started", program.display()))?;
         let (mut found, mut ran) = (Vec::<Diagnostic>::new(), Ran::default());

@@ -62,7 +62,8 @@ pub enum Done {
 const CANNOT: u8 = 2;
 
 /// Runs the command line. The exit status is 0 for success, 1 for a wrong kernel and 2 for a wrong call.
-/// `exec` returns the status of its program unless that is 0.
+/// `exec` returns the status of its program unless that is 0; then 1 for findings, and 2 if the program
+/// has launched nothing.
 pub fn main() -> ExitCode {
     let mut out = Output(io::stdout());
     let done = call(env::args_os(), &mut out).and_then(|done| {

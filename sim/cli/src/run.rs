@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use warpfold_sim::{ExploreError, Explored};
 use warpfold_sim_report::Explanation;
 
@@ -41,7 +41,7 @@ pub(crate) struct ExplainArgs {
 pub(crate) struct ExploreArgs {
     #[command(flatten)]
     call: call::CallArgs,
-    /// Maximum number of executions
+    /// Maximum number of executions, with redundant ones
     #[arg(long, value_name = "COUNT", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     executions: u64,
 }
@@ -92,7 +92,12 @@ pub(crate) fn explore(args: &ExploreArgs, out: &mut dyn Write) -> Result<Done> {
     let modules = call::modules(&args.call)?;
     match Call::new(&args.call, &modules, How::Plain)?.explore(args.executions) {
         Ok(Explored { executions, redundant, .. }) => {
-            writeln!(out, "{executions} executions have the same result; {redundant} were redundant")?;
+            let of = match executions {
+                1 => "1 execution has".to_owned(),
+                _ => format!("{executions} executions have"),
+            };
+            let result = if args.call.expect.is_empty() { "one result" } else { "the expected result" };
+            writeln!(out, "{of} {result}; redundant: {redundant}")?;
             Ok(Done::Right)
         }
         // A wrong execution is a result of this command, not its failure.
@@ -100,6 +105,9 @@ pub(crate) fn explore(args: &ExploreArgs, out: &mut dyn Write) -> Result<Done> {
             writeln!(out, "{wrong}")?;
             Ok(Done::Wrong)
         }
+        Err(ExploreError::TooMany { limit }) => bail!(
+            "the launch has more than {limit} executions; use fewer blocks or threads, or raise --executions"
+        ),
         Err(error) => Err(error.into()),
     }
 }

@@ -255,13 +255,17 @@ fn explore_finds_the_order_with_another_result() {
     folder.numbers("two.npy", vec![2]);
     let call =
         |kernel| ["explore", "counts.ptx", "--kernel", kernel, "--grid", "2", "--arg", "data:u32[1]=0"];
-    folder.says(&call("atomic"), 0, &["executions have the same result"]);
+    folder.says(&call("atomic"), 0, &["2 executions have one result; redundant: "]);
     folder.says(&call("racy"), 1, &["data: element 0 is ", "in the first execution", "st.global.u32"]);
     let expect = ["--expect", "data=@two.npy"];
-    folder.says(&[&call("atomic")[..], &expect].concat(), 0, &["executions have the same result"]);
+    folder.says(&[&call("atomic")[..], &expect].concat(), 0, &["2 executions have the expected result"]);
     folder.says(&[&call("racy")[..], &expect].concat(), 1, &["data: element 0 is 1, and should be 2"]);
     let few = ["--executions", "1"];
-    folder.says(&[&call("atomic")[..], &few].concat(), 2, &["more than 1 executions"]);
+    folder.says(
+        &[&call("atomic")[..], &few].concat(),
+        2,
+        &["more than 1 executions", "raise --executions"],
+    );
     let seed = ["--seed", "1"];
     folder.says(&[&call("atomic")[..], &seed].concat(), 2, &["leave out --seed and --out"]);
 }

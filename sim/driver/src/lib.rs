@@ -90,7 +90,7 @@ pub use checks::Checks;
 pub use inject::{FAIL_VARIABLE, Fault, Injected, inject};
 pub use late::{LATE_VARIABLE, RunsLate, run_late};
 pub use log::{CallLog, record_calls};
-pub use totals::{Totals, totals};
+pub use totals::{Totals, after_first_launch, totals};
 pub use watch::{Counters, LaunchRecord, SimLaunch, Watcher, take_last_launch};
 pub use world::{CAPABILITIES, CAPABILITY_VARIABLE, Finding};
 

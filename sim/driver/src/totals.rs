@@ -1,7 +1,7 @@
 //! Totals of the launches of a process.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use warpfold_sim::{Entry, Error, Stats};
 
@@ -14,7 +14,7 @@ pub struct Totals {
     pub counters: Counters,
     /// Number of launches that ended with a fault.
     pub failed: u64,
-    /// Names of the kernels that were launched.
+    /// Names of the kernels that were launched. Kernels of one name count once.
     pub kernels: BTreeSet<String>,
     /// Instructions of these kernels whose results are as accurate as a GPU's, but not the same bits,
     /// such as `ex2.approx.f32`.
@@ -29,9 +29,18 @@ pub fn totals() -> Totals {
     TOTALS.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default()
 }
 
+static AFTER_FIRST: OnceLock<fn()> = OnceLock::new();
+
+/// Sets a function that is called after the first launch of the process, which may end without notice. A
+/// second function is ignored.
+pub fn after_first_launch(call: fn()) {
+    let _kept = AFTER_FIRST.set(call);
+}
+
 pub(crate) fn add(launch: &SimLaunch<'_>, ran: &Result<Stats, Error>) {
-    let mut totals = TOTALS.lock().unwrap_or_else(PoisonError::into_inner);
-    let totals = totals.get_or_insert_default();
+    let mut guard = TOTALS.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_first = guard.is_none();
+    let totals = guard.get_or_insert_default();
     match ran {
         Ok(stats) => totals.counters.add(stats),
         Err(_) => totals.failed += 1,
@@ -40,6 +49,10 @@ pub(crate) fn add(launch: &SimLaunch<'_>, ran: &Result<Stats, Error>) {
     if !totals.kernels.contains(entry.name()) {
         totals.kernels.insert(entry.name().to_owned());
         totals.approximate.extend(approximate(entry));
+    }
+    drop(guard);
+    if is_first && let Some(call) = AFTER_FIRST.get() {
+        call();
     }
 }
 

@@ -8,7 +8,9 @@ use std::time::Duration;
 use std::{env, fs, process};
 
 use warpfold_sim::{Config, Error, Hazards, Profiler, Stats};
-use warpfold_sim_driver::{Checks, SimLaunch, Totals, Watcher, set_config, set_seed, totals, watch_all};
+use warpfold_sim_driver::{
+    Checks, SimLaunch, Totals, Watcher, after_first_launch, set_config, set_seed, totals, watch_all,
+};
 use warpfold_sim_report::exchange::{self, Ran};
 use warpfold_sim_report::{Coverage, Diagnostic, Explanation, ThreadCounter};
 
@@ -47,6 +49,8 @@ pub(crate) fn begin() {
     let _first = FILE.set(PathBuf::from(folder).join(process::id().to_string()));
     // SAFETY: `at_end` is part of this library, which stays loaded until the process ends.
     unsafe { atexit(at_end) };
+    // A process that is killed or forked may end without that.
+    after_first_launch(write_totals);
     if !is_watched {
         return;
     }
@@ -117,6 +121,13 @@ fn write(seen: &Seen, ended: bool) {
     {
         let _ = fs::write(path.with_extension(exchange::COVERED), text);
     }
+    if ended {
+        write_totals();
+    }
+}
+
+fn write_totals() {
+    let Some(path) = FILE.get() else { return };
     let Totals { counters, failed, kernels, approximate } = totals();
     let ran = Ran {
         launches: counters.launches + failed,
@@ -125,7 +136,7 @@ fn write(seen: &Seen, ended: bool) {
         kernels,
         approximate,
     };
-    if ended && let Ok(text) = serde_json::to_string(&ran) {
+    if let Ok(text) = serde_json::to_string(&ran) {
         let _ = fs::write(path.with_extension(exchange::RAN), text);
     }
 }

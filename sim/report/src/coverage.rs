@@ -11,7 +11,7 @@ use warpfold_sim::{BlockInfo, Branch, Detail, Event, InstructionInfo, Observer};
 /// The threads at an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Threads {
-    /// Threads that executed the instruction.
+    /// Threads that executed the instruction, or reached the branch.
     executed: u64,
     /// Threads that went to the target of a branch, and threads that did not.
     ways: [u64; 2],
@@ -40,7 +40,10 @@ impl Observer for ThreadCounter {
             return;
         }
         let threads = &mut counts[event.index as usize];
-        threads.executed += u64::from(event.executed.count_ones());
+        let is_branch = matches!(event.detail, Detail::Branch(_));
+        // Only the threads that jump execute a branch.
+        let executed = if is_branch { event.active } else { event.executed };
+        threads.executed += u64::from(executed.count_ones());
         if let Detail::Branch(Branch { taken, .. }) = event.detail {
             let ways = [taken, event.active & !taken];
             threads
@@ -71,7 +74,7 @@ pub struct Coverage {
 struct Line {
     threads: u64,
     /// By kernel and instruction, the threads that went each way.
-    branches: BTreeMap<String, [u64; 2]>,
+    branches: BTreeMap<String, BTreeMap<u32, [u64; 2]>>,
 }
 
 impl Coverage {
@@ -92,7 +95,8 @@ impl Coverage {
             if is_conditional {
                 let line = launch.files.entry(location.file.to_string()).or_default();
                 let line = line.entry(location.line).or_default();
-                line.branches.insert(format!("{kernel} {index}"), threads.ways);
+                let of_kernel = line.branches.entry(kernel.to_owned()).or_default();
+                of_kernel.insert(index as u32, threads.ways);
             }
         }
         self.add(launch);
@@ -105,9 +109,12 @@ impl Coverage {
             for (number, line) in lines {
                 let own = own.entry(number).or_default();
                 own.threads += line.threads;
-                for (branch, ways) in line.branches {
-                    let own = own.branches.entry(branch).or_default();
-                    own.iter_mut().zip(ways).for_each(|(sum, way)| *sum += way);
+                for (kernel, branches) in line.branches {
+                    let own = own.branches.entry(kernel).or_default();
+                    for (index, ways) in branches {
+                        let own = own.entry(index).or_default();
+                        own.iter_mut().zip(ways).for_each(|(sum, way)| *sum += way);
+                    }
                 }
             }
         }
@@ -122,10 +129,11 @@ impl Coverage {
             let _ = writeln!(text, "TN:\nSF:{file}");
             let (mut found, mut hit) = (0, 0);
             for (number, line) in lines {
-                for (block, ways) in line.branches.values().enumerate() {
+                let branches = line.branches.values().flat_map(BTreeMap::values);
+                for (block, ways) in branches.enumerate() {
                     for (way, &threads) in ways.iter().enumerate() {
-                        // A branch that no thread has reached.
-                        let is_reached = ways.iter().any(|way| *way > 0);
+                        // lcov refuses `-`, of a branch that was not reached, on a line that was.
+                        let is_reached = line.threads > 0;
                         let taken = if is_reached { threads.to_string() } else { "-".to_owned() };
                         let _ = writeln!(text, "BRDA:{number},{block},{way},{taken}");
                         found += 1;
@@ -150,7 +158,7 @@ mod tests {
 
     use super::*;
 
-    /// Threads 0 to 2 of 32 take a branch at line 4; line 7 is not reached.
+    /// Threads 0 to 2 of 32 take a branch at line 4, and none that at line 6; line 7 is not reached.
     const TEXT: &str = "\
 .version 7.8
 .target sm_80
@@ -166,8 +174,11 @@ setp.lt.u32 %p1, %r1, 3;
 .loc 1 5 1
 add.u32 %r2, %r1, 1;
 setp.eq.u32 %p2, %r1, 99;
-@!%p2 bra $END;
+.loc 1 6 1
+@%p2 bra $RARE;
+bra $END;
 .loc 1 7 1
+$RARE:
 add.u32 %r2, %r2, 1;
 $END:
 .loc 1 8 1
@@ -192,17 +203,18 @@ TN:
 SF:k.rs
 BRDA:4,0,0,6
 BRDA:4,0,1,58
-BRDA:5,0,0,58
-BRDA:5,0,1,0
+BRDA:6,0,0,0
+BRDA:6,0,1,58
 BRF:4
 BRH:3
 DA:3,64
 DA:4,64
 DA:5,58
+DA:6,58
 DA:7,0
 DA:8,64
-LF:5
-LH:4
+LF:6
+LH:5
 end_of_record
 ";
         assert_eq!(coverage.lcov(), expected);

@@ -39,7 +39,7 @@ pub struct Ran {
     pub launches: u64,
     /// Number of launches that ended with a fault.
     pub failed: u64,
-    /// Instructions, counted once per warp.
+    /// Instructions of the launches that did not fail, counted once per warp.
     pub warp_instructions: u64,
     /// Names of the kernels.
     pub kernels: BTreeSet<String>,
@@ -73,7 +73,7 @@ impl Ran {
         }
         if !self.approximate.is_empty() {
             let names: Vec<&str> = self.approximate.iter().map(String::as_str).collect();
-            line += &format!("; not to a GPU's bits: {}", names.join(", "));
+            line += &format!("; may differ from a GPU in the last bits: {}", names.join(", "));
         }
         line
     }
@@ -99,8 +99,8 @@ mod tests {
         ran.add(other);
         assert_eq!(
             ran.line(),
-            "3 launches of 2 kernels, 41 warp instructions; 1 failed; not to a GPU's bits: \
-             div.full.f32, ex2.approx.f32"
+            "3 launches of 2 kernels, 41 warp instructions; 1 failed; may differ from a GPU in \
+             the last bits: div.full.f32, ex2.approx.f32"
         );
     }
 }

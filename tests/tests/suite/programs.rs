@@ -307,6 +307,18 @@ mod linux {
         }
     }
 
+    /// A process that is killed does not report at its end.
+    #[test]
+    fn launches_of_a_killed_process_are_counted() {
+        let Some(made) = made() else { return };
+        let mut command = Command::new(&made.command);
+        let output =
+            command.args(["exec", env!("CARGO_BIN_EXE_cudarc_client"), "abort"]).output().unwrap();
+        let (out, err) = said(&output);
+        assert_eq!((&*out, output.status.code()), ("sum of 1000 is 499500\n", Some(128 + 6)));
+        assert!(err.starts_with("warpfold-sim: 1 launch of 1 kernel, "), "{err}");
+    }
+
     /// cudarc, and with it cubecl, burn and candle, looks up every function of the newest driver at its
     /// start.
     #[test]
