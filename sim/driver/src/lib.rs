@@ -73,7 +73,6 @@ mod late;
 mod log;
 mod pages;
 mod staging;
-mod totals;
 mod watch;
 mod world;
 
@@ -90,8 +89,9 @@ pub use checks::Checks;
 pub use inject::{FAIL_VARIABLE, Fault, Injected, inject};
 pub use late::{LATE_VARIABLE, RunsLate, run_late};
 pub use log::{CallLog, record_calls};
-pub use totals::{Totals, after_first_launch, totals};
-pub use watch::{Counters, LaunchRecord, SimLaunch, Watcher, take_last_launch};
+pub use watch::{
+    AfterLaunch, Counters, LaunchRecord, SimLaunch, Watcher, after_launches, take_last_launch,
+};
 pub use world::{CAPABILITIES, CAPABILITY_VARIABLE, Finding};
 
 #[derive(Debug)]

@@ -106,6 +106,23 @@ impl<'a> SimLaunch<'a> {
     }
 }
 
+/// A function that is called after launches.
+pub type AfterLaunch = fn(&SimLaunch<'_>, &Result<Stats, Error>);
+
+static AFTER: OnceLock<AfterLaunch> = OnceLock::new();
+
+/// Sets a function that is called after every launch of the process, whether watched or not. Returns
+/// `false` if there is such a function already, which is kept.
+pub fn after_launches(call: AfterLaunch) -> bool {
+    AFTER.set(call).is_ok()
+}
+
+pub(crate) fn ended(launch: &SimLaunch<'_>, ran: &Result<Stats, Error>) {
+    if let Some(call) = AFTER.get() {
+        call(launch, ran);
+    }
+}
+
 /// Totals of the completed launches of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {

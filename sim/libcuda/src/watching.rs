@@ -8,9 +8,7 @@ use std::time::Duration;
 use std::{env, fs, process};
 
 use warpfold_sim::{Config, Error, Hazards, Profiler, Stats};
-use warpfold_sim_driver::{
-    Checks, SimLaunch, Totals, Watcher, after_first_launch, set_config, set_seed, totals, watch_all,
-};
+use warpfold_sim_driver::{Checks, SimLaunch, Watcher, after_launches, set_config, set_seed, watch_all};
 use warpfold_sim_report::exchange::{self, Ran};
 use warpfold_sim_report::{Coverage, Diagnostic, Explanation, ThreadCounter};
 
@@ -20,6 +18,7 @@ struct Seen {
     found: BTreeMap<(String, String, Vec<u32>), Diagnostic>,
     explanation: Explanation,
     coverage: Coverage,
+    ran: Ran,
 }
 
 static SEEN: Mutex<Option<Seen>> = Mutex::new(None);
@@ -49,8 +48,7 @@ pub(crate) fn begin() {
     let _first = FILE.set(PathBuf::from(folder).join(process::id().to_string()));
     // SAFETY: `at_end` is part of this library, which stays loaded until the process ends.
     unsafe { atexit(at_end) };
-    // A process that is killed or forked may end without that.
-    after_first_launch(write_totals);
+    after_launches(count);
     if !is_watched {
         return;
     }
@@ -122,21 +120,23 @@ fn write(seen: &Seen, ended: bool) {
         let _ = fs::write(path.with_extension(exchange::COVERED), text);
     }
     if ended {
-        write_totals();
+        write_ran(&seen.ran);
     }
 }
 
-fn write_totals() {
+/// Counts a launch. Writes the first one at once, because the process may end without `at_end`.
+fn count(launch: &SimLaunch<'_>, ran: &Result<Stats, Error>) {
+    with_seen(|seen| {
+        seen.ran.add_launch(launch.entry(), ran);
+        if seen.ran.launches == 1 {
+            write_ran(&seen.ran);
+        }
+    });
+}
+
+fn write_ran(ran: &Ran) {
     let Some(path) = FILE.get() else { return };
-    let Totals { counters, failed, kernels, approximate } = totals();
-    let ran = Ran {
-        launches: counters.launches + failed,
-        failed,
-        warp_instructions: counters.warp_instructions,
-        kernels,
-        approximate,
-    };
-    if let Ok(text) = serde_json::to_string(&ran) {
+    if let Ok(text) = serde_json::to_string(ran) {
         let _ = fs::write(path.with_extension(exchange::RAN), text);
     }
 }

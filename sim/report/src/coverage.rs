@@ -46,11 +46,7 @@ impl Observer for ThreadCounter {
         threads.executed += u64::from(executed.count_ones());
         if let Detail::Branch(Branch { taken, .. }) = event.detail {
             let ways = [taken, event.active & !taken];
-            threads
-                .ways
-                .iter_mut()
-                .zip(ways)
-                .for_each(|(sum, lanes)| *sum += u64::from(lanes.count_ones()));
+            add(&mut threads.ways, ways.map(|lanes| u64::from(lanes.count_ones())));
         }
     }
 
@@ -59,9 +55,13 @@ impl Observer for ThreadCounter {
         total.resize(counts.len(), Threads::default());
         for (sum, threads) in total.iter_mut().zip(counts) {
             sum.executed += threads.executed;
-            sum.ways.iter_mut().zip(threads.ways).for_each(|(sum, way)| *sum += way);
+            add(&mut sum.ways, threads.ways);
         }
     }
+}
+
+fn add(sums: &mut [u64; 2], ways: [u64; 2]) {
+    sums.iter_mut().zip(ways).for_each(|(sum, way)| *sum += way);
 }
 
 /// Coverage of the kernels of a program.
@@ -112,8 +112,7 @@ impl Coverage {
                 for (kernel, branches) in line.branches {
                     let own = own.branches.entry(kernel).or_default();
                     for (index, ways) in branches {
-                        let own = own.entry(index).or_default();
-                        own.iter_mut().zip(ways).for_each(|(sum, way)| *sum += way);
+                        add(own.entry(index).or_default(), ways);
                     }
                 }
             }

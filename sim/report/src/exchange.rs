@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
+use warpfold_sim::{Entry, Error, Stats};
 
 /// Environment variable that selects the kind of watching: [`CHECK`], [`STRICT`], [`EXPLAIN`] or
 /// [`COVER`].
@@ -41,13 +42,26 @@ pub struct Ran {
     pub failed: u64,
     /// Instructions of the launches that did not fail, counted once per warp.
     pub warp_instructions: u64,
-    /// Names of the kernels.
+    /// Names of the kernels. Kernels of one name count once.
     pub kernels: BTreeSet<String>,
     /// Instructions of the kernels whose results may have other bits on a GPU.
     pub approximate: BTreeSet<String>,
 }
 
 impl Ran {
+    /// Adds a launch.
+    pub fn add_launch(&mut self, entry: &Entry, ran: &Result<Stats, Error>) {
+        self.launches += 1;
+        match ran {
+            Ok(stats) => self.warp_instructions += stats.warp_instructions,
+            Err(_) => self.failed += 1,
+        }
+        if !self.kernels.contains(entry.name()) {
+            self.kernels.insert(entry.name().to_owned());
+            self.approximate.extend(approximate(entry));
+        }
+    }
+
     /// Adds the totals of another process.
     pub fn add(&mut self, other: Self) {
         self.launches += other.launches;
@@ -77,6 +91,15 @@ impl Ran {
         }
         line
     }
+}
+
+fn approximate(entry: &Entry) -> impl Iterator<Item = String> {
+    let names = entry.instructions().iter().filter_map(|instruction| {
+        let mut words = instruction.text.split([' ', ';']);
+        words.find(|word| word.starts_with(&*instruction.opcode))
+    });
+    let is_approximate = |name: &&str| name.split('.').any(|part| matches!(part, "approx" | "full"));
+    names.filter(is_approximate).map(str::to_owned)
 }
 
 #[cfg(test)]

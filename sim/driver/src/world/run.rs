@@ -20,8 +20,7 @@ use crate::ffi::{ContextId, StreamId};
 use crate::functions::make_new;
 use crate::host;
 use crate::staging::Staged;
-use crate::totals;
-use crate::watch::{SimLaunch, Watcher};
+use crate::watch::{self, SimLaunch, Watcher};
 
 /// Milliseconds without a driver call after which pending work runs anyway.
 static PATIENCE: AtomicU64 = AtomicU64::new(1000);
@@ -255,7 +254,7 @@ impl Job {
             Self::Launch { gpu, watcher, launch } => {
                 let about = SimLaunch::new(&gpu, &launch);
                 let ran = watcher.map_or_else(|| about.run(), |watcher| watcher.launch(&about));
-                totals::add(&about, &ran);
+                watch::ended(&about, &ran);
                 // Kernels print to the program's standard output; the text is lost if that is closed.
                 let _ = io::stdout().write_all(&gpu.take_printed()).and_then(|()| io::stdout().flush());
                 ran.inspect(|stats| launch.record.set(stats)).map(Some).map_err(while_running)
