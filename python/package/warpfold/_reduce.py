@@ -205,7 +205,7 @@ def reduce(
             values = [home.done(home.full(outer, value, result), result) for _ in range(2 if function.pair else 1)]
             return tuple(values) if function.pair else values[0]
         room, place = home.room(written, count * (2 if function.pair or is_wide else 1))
-        # Without it, a call on a stream that is being captured is refused: a check waits for its results.
+        # Without it, a call on a stream that is being captured is refused: checks wait for results.
         allocate = None if is_wide else home.allocate
         try:
             raw = home.kernels.reduce((function, ddof), array, axes, everywhere, home.stream, place, allocate)

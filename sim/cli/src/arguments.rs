@@ -61,13 +61,18 @@ impl Type {
         bytes.chunks_exact(self.size).map(self.show).collect()
     }
 
-    pub(crate) fn shown_at(&self, bytes: &[u8], at: usize) -> String {
+    fn shown_at(&self, bytes: &[u8], at: usize) -> String {
         (self.show)(&bytes[at * self.size..][..self.size])
     }
 
     /// Returns the first index at which `found` differs from `expected` by more than `tolerance` times
-    /// the magnitude of `expected`.
-    pub(crate) fn first_off(&self, found: &[u8], expected: &[u8], tolerance: f64) -> Option<usize> {
+    /// the magnitude of `expected`, and the two elements as text.
+    pub(crate) fn difference(
+        &self,
+        found: &[u8],
+        expected: &[u8],
+        tolerance: f64,
+    ) -> Option<(usize, [String; 2])> {
         let is_off = |(one, other): (&[u8], &[u8])| {
             let [wide, other_wide] = [one, other].map(self.to_f64);
             one != other
@@ -76,7 +81,8 @@ impl Type {
                     .partial_cmp(&(tolerance * other_wide.abs()))
                     .is_none_or(|by| by.is_gt())
         };
-        found.chunks_exact(self.size).zip(expected.chunks_exact(self.size)).position(is_off)
+        let at = found.chunks_exact(self.size).zip(expected.chunks_exact(self.size)).position(is_off)?;
+        Some((at, [found, expected].map(|bytes| self.shown_at(bytes, at))))
     }
 
     /// Reads the elements of an `.npy` or raw file as bytes.
@@ -270,7 +276,7 @@ mod tests {
     fn differences_within_the_tolerance_are_ignored() {
         let floats = |values: &[f32]| bytemuck::cast_slice::<f32, u8>(values).to_vec();
         let off = |one: &[f32], other: &[f32], by| {
-            Type::of::<f32>("f32").first_off(&floats(one), &floats(other), by)
+            Type::of::<f32>("f32").difference(&floats(one), &floats(other), by).map(|(at, _)| at)
         };
         assert_eq!(off(&[1.0, 2.0], &[1.0, 2.0], 0.0), None);
         assert_eq!(off(&[1.0, 2.001], &[1.0, 2.0], 1e-5), Some(1));

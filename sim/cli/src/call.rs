@@ -269,8 +269,7 @@ impl<'a> Call<'a> {
         for Array { of, address, after, .. } in &self.arrays {
             let mut now = vec![0; after.len()];
             self.gpu.read(*address, &mut now)?;
-            if let Some(at) = of.ty.first_off(&now, after, self.args.tolerance) {
-                let [now, before] = [&now, after].map(|bytes| of.ty.shown_at(bytes, at));
+            if let Some((at, [now, before])) = of.ty.difference(&now, after, self.args.tolerance) {
                 let name = &of.name;
                 return Ok(Ok(Some(format!(
                     "{name}: element {at} is {now} under seed {seed}, but was {before} in the first \
@@ -303,8 +302,7 @@ impl<'a> Call<'a> {
                         continue;
                     }
                 };
-                if let Some(at) = of.ty.first_off(&now, wanted, self.args.tolerance) {
-                    let [now, wanted] = [&now, wanted].map(|bytes| of.ty.shown_at(bytes, at));
+                if let Some((at, [now, wanted])) = of.ty.difference(&now, wanted, self.args.tolerance) {
                     return Err(format!("{}: element {at} is {now}, {was} {wanted}", of.name));
                 }
             }
@@ -389,10 +387,9 @@ fn told(args: &CallArgs, arrays: &[Array<'_>], out: &mut dyn Write) -> Result<Do
             }
             continue;
         };
-        match of.ty.first_off(after, wanted, args.tolerance) {
+        match of.ty.difference(after, wanted, args.tolerance) {
             None => writeln!(out, "{}: as expected", of.name)?,
-            Some(at) => {
-                let [found, wanted] = [after, wanted].map(|bytes| of.ty.shown_at(bytes, at));
+            Some((at, [found, wanted])) => {
                 writeln!(out, "{}: element {at} is {found}, and should be {wanted}", of.name)?;
                 done = Done::Wrong;
             }
