@@ -11,6 +11,7 @@ use warpfold_driver::ForkGuard;
 use warpfold_driver::sys::*;
 
 use crate::failure::{Failure, Outcome, fail_with};
+use crate::functions::is_rejection;
 use crate::inject;
 use crate::log;
 use crate::world;
@@ -60,11 +61,33 @@ fn conclude(name: &'static str, carried_out: std::thread::Result<Outcome>) -> c_
             if let Some(detail) = failure.detail.as_ref().filter(|_| tells()) {
                 tell(name, detail);
             }
+            if let Some(call) = AFTER_REFUSAL.get().filter(|_| is_refusal(failure.code)) {
+                call(name, failure.detail.as_deref().unwrap_or_default());
+            }
             // In destructors of a thread, the thread-local may already be destroyed.
             let _kept = DETAIL.try_with(|detail| *detail.borrow_mut() = failure.detail);
             failure.code
         }
     }
+}
+
+/// A function that is called with the driver function that refused a call, and the reason, which may be
+/// empty.
+pub type AfterRefusal = fn(&str, &str);
+
+static AFTER_REFUSAL: OnceLock<AfterRefusal> = OnceLock::new();
+
+/// Sets a function that is called when a driver function has refused code or a feature that the
+/// simulator does not support. Returns `false` if there is such a function already, which is kept.
+///
+/// PTX that is wrong is refused too: the parser does not know every instruction, so it cannot tell a
+/// wrong one from an unsupported one.
+pub fn after_refusals(call: AfterRefusal) -> bool {
+    AFTER_REFUSAL.set(call).is_ok()
+}
+
+fn is_refusal(code: c_int) -> bool {
+    code == CUDA_ERROR_NOT_SUPPORTED || is_rejection(code)
 }
 
 /// The process that called the driver first. A forked child lacks that process's threads, and cannot

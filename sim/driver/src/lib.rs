@@ -85,6 +85,7 @@ use warpfold_driver::sys::{CUcontext, CUstream};
 use warpfold_driver::{Driver, Provider};
 use warpfold_sim::Config;
 
+pub use call::{AfterRefusal, after_refusals};
 pub use checks::Checks;
 pub use inject::{FAIL_VARIABLE, Fault, Injected, inject};
 pub use late::{LATE_VARIABLE, RunsLate, run_late};

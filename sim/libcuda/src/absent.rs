@@ -9,6 +9,8 @@ use std::{
 
 use warpfold_driver::sys::CUDA_ERROR_NOT_SUPPORTED;
 
+use crate::watching;
+
 macro_rules! absent {
     ($($name:ident)*) => {$(
         #[doc = concat!("`", stringify!($name), "`, which is not simulated: prints that on the first call, and ignores its arguments.")]
@@ -22,6 +24,8 @@ macro_rules! absent {
                 let _lost =
                     writeln!(io::stderr(), concat!("warpfold-sim: ", stringify!($name), " is not simulated"));
             }
+            crate::api();
+            watching::refused(stringify!($name), "");
             CUDA_ERROR_NOT_SUPPORTED
         }
     )*};

@@ -2,13 +2,16 @@
 //! counters for whole programs. Findings and counters are written to a folder, one file per process.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use std::{env, fs, process};
 
 use warpfold_sim::{Config, Error, Hazards, Profiler, Stats};
-use warpfold_sim_driver::{Checks, SimLaunch, Watcher, after_launches, set_config, set_seed, watch_all};
+use warpfold_sim_driver::{
+    Checks, SimLaunch, Watcher, after_launches, after_refusals, set_config, set_seed, watch_all,
+};
 use warpfold_sim_report::exchange::{self, Ran};
 use warpfold_sim_report::{Coverage, Diagnostic, Explanation, ThreadCounter};
 
@@ -23,6 +26,7 @@ struct Seen {
 
 static SEEN: Mutex<Option<Seen>> = Mutex::new(None);
 static FILE: OnceLock<PathBuf> = OnceLock::new();
+static REFUSED: OnceLock<fs::File> = OnceLock::new();
 
 fn with_seen<T>(act: impl FnOnce(&mut Seen) -> T) -> T {
     act(SEEN.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
@@ -44,6 +48,11 @@ pub(crate) fn begin() {
         ..plain
     });
     set_seed(number(exchange::SEED));
+    let refusals = env::var_os(exchange::REFUSED);
+    let refusals = refusals.and_then(|path| fs::File::options().append(true).open(path).ok());
+    if refusals.is_some_and(|file| REFUSED.set(file).is_ok()) {
+        after_refusals(refused);
+    }
     let Some(folder) = env::var_os(exchange::FOLDER) else { return };
     let _first = FILE.set(PathBuf::from(folder).join(process::id().to_string()));
     // SAFETY: `at_end` is part of this library, which stays loaded until the process ends.
@@ -121,6 +130,16 @@ fn write(seen: &Seen, ended: bool) {
     }
     if ended {
         write_ran(&seen.ran);
+    }
+}
+
+/// Appends a refused call to the file of [`exchange::REFUSED`] by one write, so that lines of several
+/// processes stay whole.
+pub(crate) fn refused(function: &str, reason: &str) {
+    let Some(mut file) = REFUSED.get() else { return };
+    if let Ok(line) = serde_json::to_string(&[function, reason]) {
+        // The line is lost if the file cannot be written.
+        let _lost = file.write_all((line + "\n").as_bytes());
     }
 }
 

@@ -32,6 +32,9 @@ pub const STEPS: &str = "WARPFOLD_SIM_STEPS";
 pub const SECONDS: &str = "WARPFOLD_SIM_SECONDS";
 /// Environment variable with the seed that chooses an order of threads.
 pub const SEED: &str = "WARPFOLD_SIM_SEED";
+/// Environment variable with the file to which each refused driver call is appended as a JSON array of
+/// two strings in a line of its own: the function, and the reason, which may be empty.
+pub const REFUSED: &str = "WARPFOLD_SIM_REFUSED";
 
 /// Totals of the launches of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

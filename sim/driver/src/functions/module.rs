@@ -75,7 +75,7 @@ pub(super) fn broken_entries(program: &Module) -> String {
 }
 
 /// Returns whether a code means that the image is at fault.
-pub(super) fn is_rejection(code: c_int) -> bool {
+pub(crate) fn is_rejection(code: c_int) -> bool {
     [CUDA_ERROR_INVALID_PTX, CUDA_ERROR_UNSUPPORTED_PTX_VERSION, CUDA_ERROR_NO_BINARY_FOR_GPU]
         .contains(&code)
 }
