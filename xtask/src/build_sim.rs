@@ -1,5 +1,6 @@
 //! `cargo xtask build-sim`: builds the command `warpfold-sim`, and next to it the libraries
-//! `libcuda.so.1` and `libcudart.so.13`, with which CUDA programs run in the simulator.
+//! `libcuda.so.1` and `libcudart.so.13`, with which CUDA programs run in the simulator. With `--wheel`,
+//! also packs them into a Python package.
 
 use std::{
     env,
@@ -12,7 +13,10 @@ use std::{
 use anyhow::{Context, Result, bail};
 use warpfold_suite::say;
 
-use crate::workspace::{self, Workspace};
+use crate::{
+    python,
+    workspace::{self, Workspace},
+};
 
 /// Cargo's name of each artifact, and its installed name.
 const BUILT: [(&str, &str); 3] = [
@@ -27,12 +31,19 @@ pub struct Args {
     /// Build in the debug profile, which compiles faster and runs slower
     #[arg(long)]
     pub debug: bool,
+    /// Also build the wheel of the Python package warpfold-sim, which contains them, in this folder
+    #[arg(long, value_name = "DIR")]
+    pub wheel: Option<PathBuf>,
 }
 
 pub fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
     let folder = ensure(&workspace, !args.debug)?;
     say!("{}: warpfold-sim, with {} and {}", workspace.show(&folder), BUILT[1].1, BUILT[2].1);
+    if let Some(wheel) = &args.wheel {
+        let wheel = python::build_sim_wheel(&workspace, &folder, &env::current_dir()?.join(wheel))?;
+        say!("{}", workspace.show(&wheel));
+    }
     Ok(())
 }
 

@@ -50,7 +50,7 @@ enum Command {
     Report(report::Args),
     /// Run all tests, on the simulator or on the GPU; or check that they notice broken code
     Test(test::Args),
-    /// Test the Python package, or run the regression cases of tests/cases, or build its wheels
+    /// Test the Python packages, or run the regression cases of tests/cases, or build wheels
     Python(python::Args),
     /// Show the GPUs and tools of this machine, and how to install missing ones; or fetch NVIDIA's
     /// compiler

@@ -1,8 +1,10 @@
-//! `cargo xtask python`: builds the Python package of `python/` by maturin, and runs its tests.
+//! `cargo xtask python`: builds the Python packages of `python/`, by maturin, and of `sim/python`, and
+//! runs their tests.
 //!
-//! `python/requirements.txt` lists the build and test packages. They and the package itself are
+//! `python/requirements.txt` lists the build and test packages. They and the packages themselves are
 //! installed below `target/python`, separately from the machine's packages.
 
+mod sim_wheel;
 mod wheels;
 
 use std::{
@@ -70,7 +72,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return run_cases(&workspace, args);
     }
     let further = [TORCH_REQUIREMENTS];
-    let status = Installed::new(&workspace, if args.torch { &further } else { &[] })?
+    let mut installed = Installed::new(&workspace, if args.torch { &further } else { &[] })?;
+    installed.add_sim(&workspace)?;
+    let status = installed
         .python()?
         .current_dir(workspace.root.join("python"))
         .args(["-m", "pytest", "-p", "no:cacheprovider"])
@@ -100,9 +104,19 @@ fn run_cases(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Builds the wheel of the simulator in a folder from the files that [`build_sim::ensure`] returned, and
+/// returns its path.
+pub fn build_sim_wheel(workspace: &Workspace, built: &Path, folder: &Path) -> Result<PathBuf> {
+    let place = Place::of(workspace)?;
+    let packages = place.fetched(workspace, REQUIREMENTS)?;
+    sim_wheel::build(workspace, &place, &packages, built, folder)
+}
+
 struct Installed {
     place: Place,
-    folder: tempfile::TempDir,
+    /// The folders of this repository's packages.
+    own: Vec<tempfile::TempDir>,
+    /// The folders of other packages; the first one has those of [`REQUIREMENTS`].
     packages: Vec<PathBuf>,
 }
 
@@ -114,18 +128,26 @@ impl Installed {
         let packages = place.fetched(workspace, REQUIREMENTS)?;
         let wheels = tempfile::Builder::new().prefix("wheel-").tempdir_in(&place.folder)?;
         let wheel = build(workspace, &packages, wheels.path())?;
-        let folder = tempfile::Builder::new().prefix("installed-").tempdir_in(&place.folder)?;
-        pypi::unpack(&place.python, &wheel, folder.path())?;
+        let own = vec![place.unpacked(&wheel)?];
         let more = requirements.iter().map(|requirements| place.fetched(workspace, requirements));
         let packages = std::iter::once(Ok(packages)).chain(more).collect::<Result<_>>()?;
-        Ok(Self { place, folder, packages })
+        Ok(Self { place, own, packages })
+    }
+
+    /// Builds and installs the package of the simulator.
+    fn add_sim(&mut self, workspace: &Workspace) -> Result<()> {
+        let built = build_sim::ensure(workspace, false)?;
+        let wheels = tempfile::Builder::new().prefix("wheel-").tempdir_in(&self.place.folder)?;
+        let wheel = sim_wheel::build(workspace, &self.place, &self.packages[0], &built, wheels.path())?;
+        self.own.push(self.place.unpacked(&wheel)?);
+        Ok(())
     }
 
     /// Returns a Python command that prefers these packages to the machine's, and does not write
     /// bytecode next to the sources.
     fn python(&self) -> Result<Command> {
-        let folders =
-            std::iter::once(self.folder.path()).chain(self.packages.iter().map(PathBuf::as_path));
+        let own = self.own.iter().map(tempfile::TempDir::path);
+        let folders = own.chain(self.packages.iter().map(PathBuf::as_path));
         let mut python = Command::new(&self.place.python);
         python
             .arg("-B")
@@ -149,6 +171,13 @@ impl Place {
             .with_context(|| format!("{} cannot be created", folder.display()))?;
         let lock = workspace::lock(&folder.join(".lock"))?;
         Ok(Self { python, folder, _lock: lock })
+    }
+
+    /// Installs a wheel of this repository in a new folder.
+    fn unpacked(&self, wheel: &Path) -> Result<tempfile::TempDir> {
+        let folder = tempfile::Builder::new().prefix("installed-").tempdir_in(&self.folder)?;
+        pypi::unpack(&self.python, wheel, folder.path())?;
+        Ok(folder)
     }
 
     fn fetched(&self, workspace: &Workspace, requirements: &str) -> Result<PathBuf> {
