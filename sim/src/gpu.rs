@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use crate::config::{Config, Launch, Stats};
 use crate::decode::MAX_SHARED;
 use crate::error::Error;
-use crate::exec::{self, Guided, Launched, Limits, Off, On, Probe};
+use crate::exec::{self, Launched, Limits, Off, Probe, Watched};
 use crate::memory::{AddressSpace, Allocation, Budget, DeviceHeap, GlobalMemory, Merged, lock};
 use crate::module::{Entry, Image, Module, Patch, PatchTarget};
 use crate::observe::Observer;
@@ -321,7 +321,7 @@ impl Gpu {
     ) -> Result<Stats, Error> {
         match launch.seed {
             None => self.run(module, entry, launch, params.as_ref(), &Off),
-            Some(seed) => self.run(module, entry, launch, params.as_ref(), &Guided::by(seed, None)),
+            Some(_) => self.run(module, entry, launch, params.as_ref(), &Watched::of(launch, None)),
         }
     }
 
@@ -337,13 +337,7 @@ impl Gpu {
         params: &(impl AsRef<[u8]> + ?Sized),
         observer: &O,
     ) -> Result<Stats, Error> {
-        match launch.seed {
-            None => self.run(module, entry, launch, params.as_ref(), &On(observer)),
-            Some(seed) => {
-                let guided = Guided::by(seed, Some(observer));
-                self.run(module, entry, launch, params.as_ref(), &guided)
-            }
-        }
+        self.run(module, entry, launch, params.as_ref(), &Watched::of(launch, Some(observer)))
     }
 
     fn run<P: Probe>(

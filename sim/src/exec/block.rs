@@ -94,7 +94,7 @@ impl Block {
         context: &mut ExecContext<'_, P>,
     ) -> Result<bool, Box<Fault>> {
         let (launch, probe) = (context.launch, context.probe);
-        if P::LOCKSTEP && self.warps.len() > 1 && self.in_step(context)? {
+        if !P::ENABLED && self.warps.len() > 1 && self.in_step(context)? {
             return Ok(true);
         }
         let order = probe.guide().map(|guide| guide.shuffled(self.warps.len()));

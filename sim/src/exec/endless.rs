@@ -8,9 +8,9 @@ use crate::program::{Effect, Inst, Program};
 
 use super::block::{Block, Round};
 use super::cluster::ClusterState;
-use super::guided::Guided;
 use super::turn::Turn;
 use super::warp::{Stop, Warp};
+use super::watched::Watched;
 use super::{ExecContext, InstLocation, LaneFault, Launched};
 
 const LOOKED_AT: u32 = 1 << 16;
@@ -27,7 +27,7 @@ impl Block {
         kind: FaultKind,
         warp: usize,
     ) -> Box<Fault> {
-        let looking = Guided::looking();
+        let looking = Watched::recording();
         let (block, total) = (self.index, &mut Stats::default());
         let (round, limit) = (Round::default(), u64::MAX);
         let mut context =

@@ -93,7 +93,7 @@ pub(super) fn execute<P: Probe>(
             break;
         }
         let mut executed = 0;
-        if !P::LOCKSTEP {
+        if P::ENABLED {
             let Member { warp, end, .. } = &mut batch[0];
             warp.pc = pc;
             executed = warp.executing(inst);
@@ -161,7 +161,7 @@ pub(super) fn execute<P: Probe>(
                 }
             }
             Op::Collective { kind, mask }
-                if P::LOCKSTEP && whole && batch.iter().all(|member| member.warp.names_all(*mask)) =>
+                if !P::ENABLED && whole && batch.iter().all(|member| member.warp.names_all(*mask)) =>
             {
                 batch.iter_mut().for_each(|member| member.warp.agree(kind, FULL));
             }
@@ -432,7 +432,7 @@ impl Warp {
         detail: Detail<'_>,
     ) {
         if context.probe.reports_all()
-            || !context.launch.ignored[self.pc as usize]
+            || context.launch.ignored.get(self.pc as usize) == Some(&false)
             || std::mem::take(&mut self.released)
         {
             self.report(context, executed, detail);

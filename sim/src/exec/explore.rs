@@ -5,12 +5,10 @@ use std::time::Instant;
 use crate::config::Stats;
 use crate::error::FaultKind;
 use crate::explore::{Held, Trail};
-use crate::program::Inst;
 
 use super::cluster::{Cluster, Progress};
-use super::execute::Before;
-use super::explored::{Halted, State, Taken, World, threads};
-use super::warp::Warp;
+use super::explored::{Halted, State, Taken, threads};
+use super::watched::Watched;
 use super::{Launched, Probe};
 
 #[derive(Debug, PartialEq, Eq)]
@@ -37,27 +35,11 @@ struct Grid<'l> {
 pub(crate) struct Explorer<'l> {
     grids: Vec<Grid<'l>>,
     warps: usize,
-    world: Exploring,
+    probe: Watched<'static>,
 }
 
-/// A probe that stops each warp before each instruction that others may observe, until permitted.
-#[derive(Debug)]
-struct Exploring(World);
-
-impl Probe for Exploring {
-    const ENABLED: bool = false;
-
-    fn before(&self, warp: &mut Warp, launch: &Launched<'_>, inst: &Inst, mask: u32) -> Before {
-        if !warp.halts(&self.0, launch, inst, mask) {
-            return Before::Execute;
-        }
-        warp.turn.polled = true;
-        Before::EndTurn
-    }
-
-    fn exploration(&self) -> Option<&World> {
-        Some(&self.0)
-    }
+fn state_of<'p>(probe: &'p Watched<'_>) -> std::sync::MutexGuard<'p, State> {
+    probe.exploration().expect("the probe of an exploration has its state").state()
 }
 
 impl Grid<'_> {
@@ -105,11 +87,11 @@ impl<'l> Explorer<'l> {
                 }
             })
             .collect();
-        Self { grids, warps, world: Exploring(World::new(trail)) }
+        Self { grids, warps, probe: Watched::exploring(trail) }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.world.0.state()
+        state_of(&self.probe)
     }
 
     pub(crate) fn advance(&mut self) -> bool {
@@ -175,7 +157,7 @@ impl<'l> Explorer<'l> {
             self.grids[index].deadline = self.grids[index].launch.deadline();
             for block in 0..self.grids[index].blocks.len() {
                 let Grid { launch, blocks, .. } = &mut self.grids[index];
-                blocks[block].reset(launch, block as u64, &self.world);
+                blocks[block].reset(launch, block as u64, &self.probe);
                 self.settle(index, block)?;
             }
         }
@@ -219,13 +201,13 @@ impl<'l> Explorer<'l> {
         let Grid { launch, blocks, finished, first, deadline, .. } = &mut self.grids[index];
         let warps = launch.warps() as usize;
         let start = *first + block * warps;
-        self.world.0.state().block = start..start + warps;
+        state_of(&self.probe).block = start..start + warps;
         let mut total = Stats::default();
         loop {
             let before = total.warp_instructions;
             let steps = launch.config.step_limit.saturating_sub(before);
-            let progress = blocks[block].turn(launch, &self.world, steps, *deadline, &mut total);
-            if let Some(reason) = self.world.0.state().trouble.clone() {
+            let progress = blocks[block].turn(launch, &self.probe, steps, *deadline, &mut total);
+            if let Some(reason) = state_of(&self.probe).trouble.clone() {
                 return Err(reason);
             }
             match progress {

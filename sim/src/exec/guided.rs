@@ -1,19 +1,13 @@
 //! Launches in a seeded thread order, which exposes bugs that lock step and long turns hide: lanes
 //! diverge before accesses that others may see, and warps and blocks have short turns in any order.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use crate::memory::Space;
-use crate::module::InstructionInfo;
-use crate::observe::{BlockInfo, Erased, Event};
 use crate::program::{Effect, Inst, Program};
 
 use super::divergent_path::Wait;
-use super::execute::Before;
 use super::warp::Warp;
-use super::{Launched, On, Probe, ProbeState};
 
 const MOST_FUEL: u64 = 64;
 /// Maximum divergent paths of a warp; each path takes its own turns.
@@ -77,89 +71,6 @@ impl Guide {
             }
         };
         ((factor * u128::from(number) + u128::from(own.next())) % total) as u64
-    }
-}
-
-/// A probe that chooses the order of threads, passes events on, or records executed instructions.
-pub(crate) struct Guided<'o> {
-    guide: Option<Guide>,
-    observer: Option<On<'o>>,
-    visited: Option<Mutex<BTreeSet<u32>>>,
-}
-
-impl<'o> Guided<'o> {
-    pub(crate) fn by(seed: u64, observer: Option<&'o dyn Erased>) -> Self {
-        Self { guide: Some(Guide::new(seed)), observer: observer.map(On), visited: None }
-    }
-
-    pub(super) fn looking() -> Self {
-        Self { guide: None, observer: None, visited: Some(Mutex::default()) }
-    }
-
-    pub(super) fn visited(self) -> BTreeSet<u32> {
-        self.visited.map_or_else(BTreeSet::new, |visited| {
-            visited.into_inner().unwrap_or_else(PoisonError::into_inner)
-        })
-    }
-}
-
-impl Probe for Guided<'_> {
-    const ENABLED: bool = true;
-
-    fn before(&self, warp: &mut Warp, launch: &Launched<'_>, inst: &Inst, _: u32) -> Before {
-        match &self.guide {
-            Some(guide) if warp.wanders(guide, &launch.entry.program, inst) => Before::Switched,
-            _ => Before::Execute,
-        }
-    }
-
-    fn guide(&self) -> Option<&Guide> {
-        self.guide.as_ref()
-    }
-
-    fn ignores(&self, instruction: &InstructionInfo) -> bool {
-        self.observer.as_ref().is_none_or(|observer| observer.ignores(instruction))
-    }
-
-    fn reports_all(&self) -> bool {
-        self.visited.is_some()
-    }
-
-    fn begin(&self, block: &BlockInfo<'_>) -> ProbeState {
-        self.observer.as_ref().and_then(|observer| observer.begin(block))
-    }
-
-    fn round_begin(&self, state: &mut ProbeState) {
-        if let Some(observer) = &self.observer {
-            observer.round_begin(state);
-        }
-    }
-
-    fn round_end(&self, state: &mut ProbeState) {
-        if let Some(observer) = &self.observer {
-            observer.round_end(state);
-        }
-    }
-
-    fn event(&self, state: &mut ProbeState, event: &Event<'_>) {
-        if let Some(visited) = &self.visited {
-            visited.lock().unwrap_or_else(PoisonError::into_inner).insert(event.index);
-        }
-        if let Some(observer) = &self.observer {
-            observer.event(state, event);
-        }
-    }
-
-    fn landed(&self, state: &mut ProbeState, event: &Event<'_>) {
-        if let Some(observer) = &self.observer {
-            observer.landed(state, event);
-        }
-    }
-
-    fn end(&self, state: ProbeState) {
-        if let Some(observer) = &self.observer {
-            observer.end(state);
-        }
     }
 }
 

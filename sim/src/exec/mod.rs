@@ -33,6 +33,7 @@ mod texture;
 mod transfer;
 mod turn;
 mod warp;
+mod watched;
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -43,7 +44,7 @@ use crate::config::{Config, Launch, Stats};
 use crate::error::{Fault, FaultKind};
 use crate::memory::{DeviceHeap, View};
 use crate::module::{Entry, InstructionInfo};
-use crate::observe::{BlockInfo, Erased, Event};
+use crate::observe::{BlockInfo, Event};
 use crate::places::Places;
 use crate::program::{Inst, RESERVED_SHARED};
 use crate::texture::Objects;
@@ -55,9 +56,9 @@ pub(crate) use explore::{Explorer, Found};
 use explored::World;
 pub(crate) use grid::{Limits, has_threads, run};
 use guided::Guide;
-pub(crate) use guided::Guided;
 pub(crate) use transfer::{Moves, moves};
 use warp::Warp;
+pub(crate) use watched::Watched;
 
 pub(crate) struct Launched<'a> {
     pub(crate) entry: &'a Entry,
@@ -214,16 +215,12 @@ fn trouble_at<T>(kind: FaultKind, lane: u32, place: InstLocation) -> Outcome<T> 
 
 type ProbeState = Option<Box<dyn Any + Send>>;
 
-/// Hooks into the executor; unused ones are compiled out.
+/// Hooks into the executor. It is compiled twice, for [`Off`] without them and for [`Watched`].
 pub(crate) trait Probe: Sync {
-    /// Set if instructions are reported as events.
+    /// Set if instructions are reported as events. Otherwise the warps of a block may run in lockstep.
     const ENABLED: bool;
 
-    /// Set if the warps of a block may run in lockstep; requires that no events are reported and that
-    /// the probe does not choose an order.
-    const LOCKSTEP: bool = false;
-
-    /// Called before a warp executes an instruction in the lanes of a mask, if not `LOCKSTEP`.
+    /// Called before a warp executes an instruction in the lanes of a mask, if `ENABLED`.
     fn before(&self, _: &mut Warp, _: &Launched<'_>, _: &Inst, _: u32) -> Before {
         Before::Execute
     }
@@ -291,51 +288,4 @@ pub(crate) struct Off;
 
 impl Probe for Off {
     const ENABLED: bool = false;
-    const LOCKSTEP: bool = true;
-}
-
-/// A probe that passes events to any observer. The executor is compiled for this type instead of for
-/// each observer, so an event costs an indirect call.
-pub(crate) struct On<'o>(pub(crate) &'o dyn Erased);
-
-impl Probe for On<'_> {
-    const ENABLED: bool = true;
-
-    fn ignores(&self, instruction: &InstructionInfo) -> bool {
-        self.0.ignores(instruction)
-    }
-
-    fn begin(&self, block: &BlockInfo<'_>) -> ProbeState {
-        Some(self.0.begin(block))
-    }
-
-    fn round_begin(&self, state: &mut ProbeState) {
-        if let Some(state) = state {
-            self.0.round_begin(state.as_mut());
-        }
-    }
-
-    fn round_end(&self, state: &mut ProbeState) {
-        if let Some(state) = state {
-            self.0.round_end(state.as_mut());
-        }
-    }
-
-    fn event(&self, state: &mut ProbeState, event: &Event<'_>) {
-        if let Some(state) = state {
-            self.0.instruction(state.as_mut(), event);
-        }
-    }
-
-    fn landed(&self, state: &mut ProbeState, event: &Event<'_>) {
-        if let Some(state) = state {
-            self.0.landed(state.as_mut(), event);
-        }
-    }
-
-    fn end(&self, state: ProbeState) {
-        if let Some(state) = state {
-            self.0.end(state);
-        }
-    }
 }
