@@ -1,5 +1,11 @@
 //! Runs the catalogue's variants and returns a record of each run.
 
+use std::{
+    num::NonZero,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    thread,
+};
+
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use warpfold_suite::{
@@ -93,18 +99,46 @@ impl Runs<'_> {
                 let data = &mut drawn.get_or_insert_with(draw).1;
                 let ordinary = n.checked_sub(1).map(|last| (last, data.get(last)));
                 let expected = Expected::mark(op, data, n)?;
-                for variant in takers().filter(has) {
+                let run = |variant: &&'static Variant| {
                     let entry = variant.entry(Some(op), dtype);
                     progress.set_message(entry.clone());
-                    records.push(self.value(variant, op, data, &expected).context(entry)?);
+                    let record = self.value(variant, op, data, &expected).context(entry);
                     progress.inc(1);
-                }
+                    record
+                };
+                records.extend(self.each(&takers().filter(has).collect::<Vec<_>>(), run)?);
                 if let Some((last, element)) = ordinary {
                     data.set(last, element);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Calls a function for each item, in the simulator on several threads.
+    fn each<T: Sync, R: Send>(
+        &self,
+        items: &[T],
+        call: impl Fn(&T) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
+        if !self.on_simulator() {
+            return items.iter().map(call).collect();
+        }
+        // Not tasks of rayon: a worker that waits for a launch would run another task meanwhile.
+        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(items.len());
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut made = Vec::new();
+            while let Some(item) = items.get(next.fetch_add(1, Relaxed)) {
+                made.push(call(item)?);
+            }
+            Ok(made)
+        };
+        let made: Result<Vec<Vec<R>>> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no thread panics")).collect()
+        });
+        Ok(made?.into_iter().flatten().collect())
     }
 
     fn takers(&self, dtype: Dtype) -> impl Iterator<Item = &'static Variant> {
