@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use crate::config::{Config, Launch, Stats};
 use crate::decode::MAX_SHARED;
 use crate::error::Error;
-use crate::exec::{self, Launched, Limits, Off, Probe, Watched};
+use crate::exec::{self, Launched, Limits, Observed, Off, Probe, Steered};
 use crate::memory::{AddressSpace, Allocation, Budget, DeviceHeap, GlobalMemory, Merged, lock};
 use crate::module::{Entry, Image, Module, Patch, PatchTarget};
 use crate::observe::Observer;
@@ -321,7 +321,7 @@ impl Gpu {
     ) -> Result<Stats, Error> {
         match launch.seed {
             None => self.run(module, entry, launch, params.as_ref(), &Off),
-            Some(_) => self.run(module, entry, launch, params.as_ref(), &Watched::of(launch, None)),
+            Some(seed) => self.run(module, entry, launch, params.as_ref(), &Steered::seeded(seed, None)),
         }
     }
 
@@ -337,7 +337,13 @@ impl Gpu {
         params: &(impl AsRef<[u8]> + ?Sized),
         observer: &O,
     ) -> Result<Stats, Error> {
-        self.run(module, entry, launch, params.as_ref(), &Watched::of(launch, Some(observer)))
+        match launch.seed {
+            None => self.run(module, entry, launch, params.as_ref(), &Observed::by(observer)),
+            Some(seed) => {
+                let probe = Steered::seeded(seed, Some(observer));
+                self.run(module, entry, launch, params.as_ref(), &probe)
+            }
+        }
     }
 
     fn run<P: Probe>(

@@ -10,8 +10,7 @@ use super::block::{Block, Round};
 use super::cluster::ClusterState;
 use super::turn::Turn;
 use super::warp::{Stop, Warp};
-use super::watched::Watched;
-use super::{ExecContext, InstLocation, LaneFault, Launched};
+use super::{ExecContext, InstLocation, LaneFault, Launched, Steered};
 
 const LOOKED_AT: u32 = 1 << 16;
 
@@ -27,7 +26,7 @@ impl Block {
         kind: FaultKind,
         warp: usize,
     ) -> Box<Fault> {
-        let looking = Watched::recording();
+        let looking = Steered::recording();
         let (block, total) = (self.index, &mut Stats::default());
         let (round, limit) = (Round::default(), u64::MAX);
         let mut context =

@@ -8,8 +8,7 @@ use crate::explore::{Held, Trail};
 
 use super::cluster::{Cluster, Progress};
 use super::explored::{Halted, State, Taken, threads};
-use super::watched::Watched;
-use super::{Launched, Probe};
+use super::{Launched, Probe, Steered};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
@@ -35,10 +34,10 @@ struct Grid<'l> {
 pub(crate) struct Explorer<'l> {
     grids: Vec<Grid<'l>>,
     warps: usize,
-    probe: Watched<'static>,
+    probe: Steered<'static>,
 }
 
-fn state_of<'p>(probe: &'p Watched<'_>) -> std::sync::MutexGuard<'p, State> {
+fn state_of<'p>(probe: &'p Steered<'_>) -> std::sync::MutexGuard<'p, State> {
     probe.exploration().expect("the probe of an exploration has its state").state()
 }
 
@@ -87,7 +86,7 @@ impl<'l> Explorer<'l> {
                 }
             })
             .collect();
-        Self { grids, warps, probe: Watched::exploring(trail) }
+        Self { grids, warps, probe: Steered::exploring(trail) }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {

@@ -58,7 +58,7 @@ pub(crate) use grid::{Limits, has_threads, run};
 use guided::Guide;
 pub(crate) use transfer::{Moves, moves};
 use warp::Warp;
-pub(crate) use watched::Watched;
+pub(crate) use watched::{Observed, Steered};
 
 pub(crate) struct Launched<'a> {
     pub(crate) entry: &'a Entry,
@@ -215,7 +215,7 @@ fn trouble_at<T>(kind: FaultKind, lane: u32, place: InstLocation) -> Outcome<T> 
 
 type ProbeState = Option<Box<dyn Any + Send>>;
 
-/// Hooks into the executor. It is compiled twice, for [`Off`] without them and for [`Watched`].
+/// Hooks into the executor, which is compiled for [`Off`], [`Observed`] and [`Steered`].
 pub(crate) trait Probe: Sync {
     /// Set if instructions are reported as events. Otherwise the warps of a block may run in lockstep.
     const ENABLED: bool;

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use crate::config::Launch;
 use crate::explore::Trail;
 use crate::module::InstructionInfo;
 use crate::observe::{BlockInfo, Erased, Event};
@@ -15,11 +14,12 @@ use super::guided::Guide;
 use super::warp::Warp;
 use super::{Launched, Probe, ProbeState};
 
+/// A probe that passes on events and, if `STEERED`, chooses the order of threads or records what is
+/// executed. A `STEERED` one asks its fields before every instruction.
 #[derive(Default)]
-pub(crate) struct Watched<'o> {
+pub(crate) struct Watched<'o, const STEERED: bool> {
     /// Receives the events.
     observer: Option<&'o dyn Erased>,
-    /// Chooses the order of threads.
     guide: Option<Guide>,
     /// Stops each warp before each instruction that others may observe, until permitted.
     world: Option<World>,
@@ -27,20 +27,31 @@ pub(crate) struct Watched<'o> {
     visited: Option<Mutex<BTreeSet<u32>>>,
 }
 
-impl<'o> Watched<'o> {
-    pub(crate) fn of(launch: &Launch, observer: Option<&'o dyn Erased>) -> Self {
-        Self { observer, guide: launch.seed.map(Guide::new), ..Self::default() }
+/// A probe of launches that are only observed.
+pub(crate) type Observed<'o> = Watched<'o, false>;
+/// A probe of launches whose order is chosen, or whose instructions are recorded.
+pub(crate) type Steered<'o> = Watched<'o, true>;
+
+impl<'o> Observed<'o> {
+    pub(crate) fn by(observer: &'o dyn Erased) -> Self {
+        Self { observer: Some(observer), ..Self::default() }
+    }
+}
+
+impl<'o> Steered<'o> {
+    pub(crate) fn seeded(seed: u64, observer: Option<&'o dyn Erased>) -> Self {
+        Self { observer, guide: Some(Guide::new(seed)), ..Self::default() }
     }
 
     pub(super) fn exploring(trail: Trail) -> Self {
         Self { world: Some(World::new(trail)), ..Self::default() }
     }
 
-    /// Returns a probe that records which instructions are executed.
     pub(super) fn recording() -> Self {
         Self { visited: Some(Mutex::default()), ..Self::default() }
     }
 
+    /// Returns the indices of the instructions that were executed, of a probe that records them.
     pub(super) fn visited(self) -> BTreeSet<u32> {
         self.visited.map_or_else(BTreeSet::new, |visited| {
             visited.into_inner().unwrap_or_else(PoisonError::into_inner)
@@ -48,14 +59,14 @@ impl<'o> Watched<'o> {
     }
 }
 
-impl Probe for Watched<'_> {
+impl<const STEERED: bool> Probe for Watched<'_, STEERED> {
     const ENABLED: bool = true;
 
     fn before(&self, warp: &mut Warp, launch: &Launched<'_>, inst: &Inst, mask: u32) -> Before {
-        if self.guide.as_ref().is_some_and(|guide| warp.wanders(guide, &launch.entry.program, inst)) {
+        if self.guide().is_some_and(|guide| warp.wanders(guide, &launch.entry.program, inst)) {
             return Before::Switched;
         }
-        if self.world.as_ref().is_some_and(|world| warp.halts(world, launch, inst, mask)) {
+        if self.exploration().is_some_and(|world| warp.halts(world, launch, inst, mask)) {
             warp.turn.polled = true;
             return Before::EndTurn;
         }
@@ -63,11 +74,11 @@ impl Probe for Watched<'_> {
     }
 
     fn exploration(&self) -> Option<&World> {
-        self.world.as_ref()
+        self.world.as_ref().filter(|_| STEERED)
     }
 
     fn guide(&self) -> Option<&Guide> {
-        self.guide.as_ref()
+        self.guide.as_ref().filter(|_| STEERED)
     }
 
     fn ignores(&self, instruction: &InstructionInfo) -> bool {
@@ -75,7 +86,7 @@ impl Probe for Watched<'_> {
     }
 
     fn reports_all(&self) -> bool {
-        self.visited.is_some()
+        STEERED && self.visited.is_some()
     }
 
     fn begin(&self, block: &BlockInfo<'_>) -> ProbeState {
@@ -95,7 +106,7 @@ impl Probe for Watched<'_> {
     }
 
     fn event(&self, state: &mut ProbeState, event: &Event<'_>) {
-        if let Some(visited) = &self.visited {
+        if let Some(visited) = self.visited.as_ref().filter(|_| STEERED) {
             visited.lock().unwrap_or_else(PoisonError::into_inner).insert(event.index);
         }
         if let (Some(observer), Some(state)) = (self.observer, state) {
