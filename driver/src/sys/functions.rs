@@ -24,6 +24,13 @@ macro_rules! for_each_function {
             flags: u64,
             symbol_status: *mut CUdriverProcAddressQueryResult,
         );
+        fn cuGetProcAddress(
+            symbol: *const c_char,
+            function: *mut *mut c_void,
+            cuda_version: c_int,
+            flags: u64,
+        );
+        fn cuGetExportTable(table: *mut *const c_void, id: *const CUuuid);
         // Devices.
         fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int);
         fn cuDeviceGetCount(count: *mut c_int);
@@ -220,6 +227,19 @@ macro_rules! for_each_function {
         fn cuMemAllocManaged(dptr: *mut CUdeviceptr, bytes: usize, flags: c_uint);
         fn cuMemAdvise(dptr: CUdeviceptr, count: usize, advice: CUmem_advise, device: CUdevice);
         fn cuMemPrefetchAsync(dptr: CUdeviceptr, count: usize, dst_device: CUdevice, stream: CUstream);
+        fn cuMemAdvise_v2(
+            dptr: CUdeviceptr,
+            count: usize,
+            advice: CUmem_advise,
+            location: CUmemLocation,
+        );
+        fn cuMemPrefetchAsync_v2(
+            dptr: CUdeviceptr,
+            count: usize,
+            location: CUmemLocation,
+            flags: c_uint,
+            stream: CUstream,
+        );
         fn cuPointerGetAttribute(data: *mut c_void, attribute: CUpointer_attribute, ptr: CUdeviceptr);
         fn cuPointerGetAttributes(
             num_attributes: c_uint,
@@ -307,6 +327,51 @@ macro_rules! for_each_function {
         fn cuMemsetD8Async(dst: CUdeviceptr, value: u8, count: usize, stream: CUstream);
         fn cuMemsetD16Async(dst: CUdeviceptr, value: c_ushort, count: usize, stream: CUstream);
         fn cuMemsetD32Async(dst: CUdeviceptr, value: c_uint, count: usize, stream: CUstream);
+        fn cuMemsetD2D8_v2(
+            dst: CUdeviceptr,
+            pitch: usize,
+            value: u8,
+            width: usize,
+            height: usize,
+        );
+        fn cuMemsetD2D8Async(
+            dst: CUdeviceptr,
+            pitch: usize,
+            value: u8,
+            width: usize,
+            height: usize,
+            stream: CUstream,
+        );
+        fn cuMemsetD2D16_v2(
+            dst: CUdeviceptr,
+            pitch: usize,
+            value: c_ushort,
+            width: usize,
+            height: usize,
+        );
+        fn cuMemsetD2D16Async(
+            dst: CUdeviceptr,
+            pitch: usize,
+            value: c_ushort,
+            width: usize,
+            height: usize,
+            stream: CUstream,
+        );
+        fn cuMemsetD2D32_v2(
+            dst: CUdeviceptr,
+            pitch: usize,
+            value: c_uint,
+            width: usize,
+            height: usize,
+        );
+        fn cuMemsetD2D32Async(
+            dst: CUdeviceptr,
+            pitch: usize,
+            value: c_uint,
+            width: usize,
+            height: usize,
+            stream: CUstream,
+        );
         fn cuStreamAttachMemAsync(stream: CUstream, dptr: CUdeviceptr, length: usize, flags: c_uint);
         // Stream-ordered memory.
         fn cuMemAllocAsync(dptr: *mut CUdeviceptr, bytes: usize, stream: CUstream);
@@ -346,6 +411,7 @@ macro_rules! for_each_function {
         fn cuStreamGetPriority(stream: CUstream, priority: *mut c_int);
         fn cuStreamGetCtx(stream: CUstream, ctx: *mut CUcontext);
         fn cuStreamGetId(stream: CUstream, id: *mut c_ulonglong);
+        fn cuStreamGetDevice(stream: CUstream, device: *mut CUdevice);
         // Stream capture.
         fn cuStreamBeginCapture_v2(stream: CUstream, mode: CUstreamCaptureMode);
         fn cuStreamBeginCaptureToGraph(

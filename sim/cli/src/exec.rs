@@ -12,10 +12,9 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::builder::PossibleValuesParser;
-use object::{Object, read::elf::ElfFile64};
 
 use warpfold_io::{files, say};
-use warpfold_sim_driver::{CAPABILITIES, CAPABILITY_VARIABLE, fatbin};
+use warpfold_sim_driver::{CAPABILITIES, CAPABILITY_VARIABLE};
 use warpfold_sim_report::{
     Coverage, Diagnostic,
     exchange::{self, Ran},
@@ -24,9 +23,6 @@ use warpfold_sim_report::{
 use crate::{Done, call::Limits, report::ReportArgs};
 
 const LIBRARIES: [&str; 2] = ["libcuda.so.1", "libcudart.so.13"];
-/// A program that contains both strings contains NVIDIA's runtime. The first one alone also occurs in
-/// other code that calls the driver.
-const PRIVATE: [&[u8]; 2] = [b"cuGetExportTable", b"cudaErrorMemoryAllocation"];
 
 /// Largest `--round`: the size of a GPU page.
 const MOST_ROUND: u64 = 2 << 20;
@@ -84,38 +80,12 @@ fn libraries() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Fails for a program that contains NVIDIA's runtime, which would report only that there is no GPU.
-fn refuse_private_runtime(program: &Path) -> Result<()> {
-    // Pipes and devices are not checked: they are not programs, so their start fails anyway.
-    let is_read = |found: fs::Metadata| found.is_file() && found.len() <= fatbin::MOST_BYTES as u64;
-    if !fs::metadata(program).is_ok_and(is_read) {
-        return Ok(());
-    }
-    let Ok(bytes) = fs::read(program) else { return Ok(()) };
-    let Ok(file) = ElfFile64::<object::Endianness>::parse(bytes.as_slice()) else { return Ok(()) };
-    let shares = file.imports().is_ok_and(|imports| {
-        imports
-            .iter()
-            .any(|import| import.name().starts_with(b"cuda") || import.name().starts_with(b"__cuda"))
-    });
-    let has = |name: &&[u8]| bytes.windows(name.len()).any(|window| window == *name);
-    if !shares && PRIVATE.iter().all(has) {
-        bail!(
-            "{} contains NVIDIA's runtime, which works only with NVIDIA's driver; link it with `nvcc \
-             -cudart shared`",
-            program.display()
-        );
-    }
-    Ok(())
-}
-
 pub(crate) fn run(args: &Args) -> Result<Done> {
     if !(args.round.is_power_of_two() && args.round <= MOST_ROUND) {
         bail!("--round is {}; give a power of two from 1 to {MOST_ROUND}", args.round);
     }
     let folder = libraries()?;
     let (program, rest) = args.call.split_first().expect("clap asks for it");
-    refuse_private_runtime(Path::new(program))?;
     let mut search = vec![folder.clone()];
     if let Some(before) = env::var_os("LD_LIBRARY_PATH") {
         search.extend(env::split_paths(&before));

@@ -157,8 +157,15 @@ pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Failure {
 }
 
 pub(crate) const fn is_early(name: &str) -> bool {
-    let early =
-        ["cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString", "cuGetProcAddress_v2"];
+    let early = [
+        "cuInit",
+        "cuDriverGetVersion",
+        "cuGetErrorName",
+        "cuGetErrorString",
+        "cuGetProcAddress",
+        "cuGetProcAddress_v2",
+        "cuGetExportTable",
+    ];
     let mut index = 0;
     while index < early.len() {
         if same(early[index].as_bytes(), name.as_bytes()) {

@@ -30,6 +30,9 @@ const MOST_TRIED: usize = 32;
 /// Values of [`Part::kind`].
 const PTX: u16 = 1;
 const MACHINE_CODE: u16 = 2;
+/// Machine code is an ELF file, where the section of a function has this prefix before the function's
+/// name.
+const FUNCTION: &[u8] = b".text.";
 /// Bits of [`Part::flags`].
 const BY_LZ4: u64 = 0x2000;
 const BY_ZSTD: u64 = 0x8000;
@@ -78,9 +81,15 @@ pub fn each(mut section: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Returns whether a fat binary has no parts. Linking device code produces such fat binaries.
+/// Returns whether a fat binary has no parts, or only machine code without functions. Linking device
+/// code produces such fat binaries.
 pub fn is_empty(image: &[u8]) -> bool {
-    image.len() <= HEAD_BYTES
+    let has_functions = |part: &Part<'_>| {
+        part.kind != MACHINE_CODE
+            || decompressed(part)
+                .is_none_or(|code| code.windows(FUNCTION.len()).any(|bytes| bytes == FUNCTION))
+    };
+    image.len() <= HEAD_BYTES || parts(image).is_some_and(|parts| !parts.iter().any(has_functions))
 }
 
 struct Part<'a> {
@@ -242,6 +251,9 @@ mod tests {
     #[test]
     fn each_yields_consecutive_fat_binaries() {
         let (none, one) = (fat(&[]), fat(&[part(1, 90, 0, b"PTX", 0)]));
+        let code =
+            |bytes| is_empty(&fat(&[part(2, 90, 0, b"\x7fELF.symtab", 0), part(2, 90, 0, bytes, 0)]));
+        assert_eq!([code(b"\x7fELF.symtab"), code(b"\x7fELF.text.sum")], [true, false]);
         let section = [&none[..], &one, &[0; 24], &one, &[1, 2, 3]].concat();
         let found: Vec<&[u8]> = each(&section).collect();
         assert_eq!(found, [&none[..], &one, &one]);

@@ -62,6 +62,7 @@
 mod api;
 mod call;
 mod checks;
+mod export_table;
 mod failure;
 pub mod fatbin;
 mod ffi;
@@ -85,6 +86,7 @@ use warpfold_driver::sys::{CUcontext, CUstream};
 use warpfold_driver::{Driver, Provider};
 use warpfold_sim::Config;
 
+pub use api::{FindFunction, find_absent};
 pub use call::{AfterRefusal, after_refusals};
 pub use checks::Checks;
 pub use inject::{FAIL_VARIABLE, Fault, Injected, inject};

@@ -71,6 +71,69 @@ fn a_memset_of_host_memory_is_done_when_the_call_returns() {
 }
 
 #[test]
+fn memsets_of_rows_leave_the_padding() {
+    let session = session();
+    let (pitch, to) = (8, get!(cuMemAlloc_v2(24)));
+    ok!(cuMemsetD8_v2(to, 0xff, 24));
+    ok!(cuMemsetD2D8_v2(to, pitch, 1, 3, 3));
+    ok!(cuMemsetD2D16Async(to, pitch, 0x0302, 1, 2, ptr::null_mut()));
+    ok!(cuMemsetD2D32_v2(to + 16, pitch, 0x0706_0504, 1, 1));
+    let mut bytes = [0_u8; 24];
+    ok!(cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), to, 24));
+    let rows = [[2, 3, 1, 255], [2, 3, 1, 255], [4, 5, 6, 7]].map(|row| [row, [255; 4]]);
+    assert_eq!(bytes, *rows.as_flattened().as_flattened());
+    // The last row ends with the allocation; one more row, or rows that overlap, do not fit.
+    ok!(cuMemsetD2D8_v2(to, pitch, 1, 8, 3));
+    assert_eq!(code!(cuMemsetD2D8_v2(to, pitch, 1, 1, 4)), CUDA_ERROR_INVALID_VALUE);
+    assert_eq!(code!(cuMemsetD2D8_v2(to, 2, 1, 3, 2)), CUDA_ERROR_INVALID_VALUE);
+    assert_eq!(code!(cuMemsetD2D32_v2(to, 6, 1, 1, 2)), CUDA_ERROR_INVALID_VALUE);
+    ok!(cuMemFree_v2(to));
+    drop(session);
+}
+
+/// Functions that `cuGetProcAddress` returns for flag 2 use the thread's default stream as stream 0.
+#[test]
+fn functions_of_per_thread_streams_use_the_stream_of_the_thread() {
+    let session = session();
+    let find = |name: &std::ffi::CStr, flags| {
+        let mut function: *mut c_void = ptr::null_mut();
+        ok!(cuGetProcAddress_v2(name.as_ptr(), &mut function, 13_000, flags, ptr::null_mut()));
+        function
+    };
+    type GetId = unsafe extern "C" fn(CUstream, *mut c_ulonglong) -> c_int;
+    let id = |flags| {
+        let mut id = 0;
+        // SAFETY: the function has this type, and writes a number.
+        unsafe {
+            let function = std::mem::transmute::<*mut c_void, GetId>(find(c"cuStreamGetId", flags));
+            assert_eq!(function(ptr::null_mut(), &mut id), 0);
+        }
+        id
+    };
+    let [legacy, of_thread] = [1, 2].map(|stream| {
+        let mut id = 0;
+        ok!(cuStreamGetId(ptr::without_provenance_mut(stream), &mut id));
+        id
+    });
+    assert_ne!(legacy, of_thread);
+    assert_eq!([0, 1, 2].map(id), [legacy, legacy, of_thread]);
+    // A copy without a stream runs in the thread's stream, and leaves work of the legacy one.
+    let (word, other, free) = (session.word(1), session.word(2), stream());
+    ok!(cuMemsetD32Async(other, 3, 1, free));
+    type Copy = unsafe extern "C" fn(*mut c_void, CUdeviceptr, usize) -> c_int;
+    let mut value = 0_u32;
+    // SAFETY: the function has this type, and writes four bytes.
+    unsafe {
+        let function = std::mem::transmute::<*mut c_void, Copy>(find(c"cuMemcpyDtoH", 2));
+        assert_eq!(function((&raw mut value).cast(), word, 4), 0);
+    }
+    assert_eq!((value, peek(other)), (1, 2));
+    let mut function: *mut c_void = ptr::null_mut();
+    let code = code!(cuGetProcAddress(c"cuInit".as_ptr(), &mut function, 11_030, 3));
+    assert_eq!(code, CUDA_ERROR_INVALID_VALUE);
+}
+
+#[test]
 fn streams_wait_for_events_and_for_nothing_else() {
     let session = session();
     for waits in [false, true] {

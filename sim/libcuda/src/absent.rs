@@ -1,9 +1,10 @@
 //! Functions of CUDA's driver that are not simulated. They are exported because some clients, such as
-//! cudarc, look up every function at startup; only a call is an error.
+//! cudarc and NVIDIA's runtime, look up every function at startup; only a call is an error.
 
 use std::{
-    ffi::c_int,
+    ffi::{c_int, c_void},
     io::{self, Write},
+    ptr::NonNull,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -28,7 +29,17 @@ macro_rules! absent {
             watching::refused(stringify!($name), "");
             CUDA_ERROR_NOT_SUPPORTED
         }
-    )*};
+    )*
+
+        /// Returns a function of this module by its name.
+        pub(crate) fn find(name: &str) -> Option<NonNull<c_void>> {
+            let function: *mut c_void = match name {
+                $(stringify!($name) => $name as *mut c_void,)*
+                _ => return None,
+            };
+            NonNull::new(function)
+        }
+    };
 }
 
 absent! {
@@ -83,7 +94,7 @@ absent! {
     cuLogicalEndpointGetLimits cuLogicalEndpointIdRelease cuLogicalEndpointIdReserve
     cuLogicalEndpointImport cuLogicalEndpointQuery cuLogicalEndpointUnbind cuLogsCurrent
     cuLogsDumpToFile cuLogsDumpToMemory cuLogsRegisterCallback cuLogsUnregisterCallback cuMemAddressFree
-    cuMemAddressReserve cuMemAdvise_v2 cuMemAlloc cuMemAllocHost cuMemAllocPitch
+    cuMemAddressReserve cuMemAlloc cuMemAllocHost cuMemAllocPitch
     cuMemBatchDecompressAsync cuMemCreate cuMemDiscardAndPrefetchBatchAsync cuMemDiscardBatchAsync
     cuMemExportToShareableHandle cuMemFree cuMemGetAccess cuMemGetAddressRange
     cuMemGetAllocationGranularity cuMemGetAllocationPropertiesFromHandle cuMemGetDefaultMemPool
@@ -91,16 +102,16 @@ absent! {
     cuMemHostGetDevicePointer cuMemHostRegister cuMemImportFromShareableHandle cuMemMap
     cuMemMapArrayAsync cuMemPoolExportPointer cuMemPoolExportToShareableHandle
     cuMemPoolImportFromShareableHandle cuMemPoolImportPointer cuMemPrefetchAsync_ptsz
-    cuMemPrefetchAsync_v2 cuMemPrefetchBatchAsync cuMemRangeGetAttribute cuMemRangeGetAttributes
+    cuMemPrefetchBatchAsync cuMemRangeGetAttribute cuMemRangeGetAttributes
     cuMemRelease cuMemRetainAllocationHandle cuMemSetAccess cuMemSetMemPool cuMemUnmap cuMemcpy2D
     cuMemcpy2DAsync cuMemcpy2DUnaligned cuMemcpy3D cuMemcpy3DAsync cuMemcpy3DBatchAsync
     cuMemcpy3DBatchAsync_ptsz cuMemcpy3DBatchAsync_v2 cuMemcpy3DPeer cuMemcpy3DPeerAsync
     cuMemcpy3DWithAttributesAsync cuMemcpyAtoA cuMemcpyAtoD cuMemcpyAtoH cuMemcpyAtoHAsync
     cuMemcpyBatchAsync cuMemcpyBatchAsync_ptsz cuMemcpyBatchAsync_v2 cuMemcpyDtoA cuMemcpyDtoD
     cuMemcpyDtoDAsync cuMemcpyDtoH cuMemcpyDtoHAsync cuMemcpyHtoA cuMemcpyHtoAAsync cuMemcpyHtoD
-    cuMemcpyHtoDAsync cuMemcpyWithAttributesAsync cuMemsetD16 cuMemsetD2D16 cuMemsetD2D16Async
-    cuMemsetD2D16_v2 cuMemsetD2D32 cuMemsetD2D32Async cuMemsetD2D32_v2 cuMemsetD2D8 cuMemsetD2D8Async
-    cuMemsetD2D8_v2 cuMemsetD32 cuMemsetD8 cuMipmappedArrayCreate cuMipmappedArrayDestroy
+    cuMemcpyHtoDAsync cuMemcpyWithAttributesAsync cuMemsetD16 cuMemsetD2D16
+    cuMemsetD2D32 cuMemsetD2D8
+    cuMemsetD32 cuMemsetD8 cuMipmappedArrayCreate cuMipmappedArrayDestroy
     cuMipmappedArrayGetLevel cuMipmappedArrayGetMemoryRequirements cuMipmappedArrayGetSparseProperties
     cuModuleEnumerateFunctions cuModuleGetFunctionCount cuModuleGetGlobal cuModuleGetSurfRef
     cuModuleGetTexRef cuMulticastAddDevice cuMulticastBindAddr cuMulticastBindAddr_v2 cuMulticastBindMem
@@ -110,7 +121,7 @@ absent! {
     cuStreamBeginCapture cuStreamBeginCaptureToCig cuStreamBeginCapture_ptsz
     cuStreamBeginRecaptureToGraph cuStreamCopyAttributes cuStreamDestroy cuStreamEndCaptureToCig
     cuStreamGetAttribute cuStreamGetCaptureInfo_ptsz cuStreamGetCaptureInfo_v2_ptsz cuStreamGetCtx_v2
-    cuStreamGetDevResource cuStreamGetDevice cuStreamGetGreenCtx cuStreamSetAttribute
+    cuStreamGetDevResource cuStreamGetGreenCtx cuStreamSetAttribute
     cuStreamUpdateCaptureDependencies_ptsz cuStreamWaitValue32 cuStreamWaitValue32_ptsz
     cuStreamWaitValue32_v2 cuStreamWaitValue64 cuStreamWaitValue64_ptsz cuStreamWaitValue64_v2
     cuStreamWriteValue32 cuStreamWriteValue32_ptsz cuStreamWriteValue32_v2 cuStreamWriteValue64
@@ -126,12 +137,4 @@ absent! {
     cuTexRefSetMaxAnisotropy cuTexRefSetMipmapFilterMode cuTexRefSetMipmapLevelBias
     cuTexRefSetMipmapLevelClamp cuTexRefSetMipmappedArray cuUserObjectCreate cuUserObjectRelease
     cuUserObjectRetain cuWaitExternalSemaphoresAsync
-}
-
-/// `cuGetExportTable`, which returns no tables and prints nothing: NVIDIA's libraries ask it for
-/// undocumented interfaces and work without them, except for NVIDIA's runtime.
-// SAFETY: the driver's function also returns a code. Its arguments are ignored; the caller removes them.
-#[unsafe(no_mangle)]
-pub extern "C" fn cuGetExportTable() -> c_int {
-    CUDA_ERROR_NOT_SUPPORTED
 }

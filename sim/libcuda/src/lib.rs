@@ -8,9 +8,8 @@
 //! ```
 //!
 //! Functions that `warpfold_sim_driver` does not simulate return `CUDA_ERROR_NOT_SUPPORTED`. Functions
-//! that `warpfold_driver` does not declare, except `cuGetProcAddress`, do so as well, and report the
-//! call on stderr.
-//! `cuGetProcAddress_v2` finds the declared functions.
+//! that `warpfold_driver` does not declare do so as well, and report the call on stderr.
+//! `cuGetProcAddress_v2` finds all of them.
 
 // Printing macros panic if standard output or error is closed or full.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
@@ -22,7 +21,7 @@ use std::sync::LazyLock;
 
 use warpfold_driver::sys::*;
 use warpfold_driver::{Api, for_each_function};
-use warpfold_sim_driver::{driver, set_frees_wait};
+use warpfold_sim_driver::{driver, find_absent, set_frees_wait};
 
 macro_rules! export {
     ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?);)*) => {$(
@@ -44,6 +43,7 @@ macro_rules! export {
 fn api() -> &'static Api {
     static API: LazyLock<&Api> = LazyLock::new(|| {
         set_frees_wait(true);
+        find_absent(absent::find);
         watching::begin();
         driver().api()
     });
@@ -51,20 +51,3 @@ fn api() -> &'static Api {
 }
 
 for_each_function!(export);
-
-/// Looks up a function, with the parameters of CUDA 11.
-///
-/// # Safety
-/// The contract of the driver's function of this name.
-// SAFETY: name and type are those of the driver's function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuGetProcAddress(
-    symbol: *const c_char,
-    function: *mut *mut c_void,
-    cuda_version: c_int,
-    flags: u64,
-) -> c_int {
-    // SAFETY: the caller keeps the contract of the driver's function; the newer form takes a null
-    // status.
-    unsafe { (api().cuGetProcAddress_v2)(symbol, function, cuda_version, flags, std::ptr::null_mut()) }
-}

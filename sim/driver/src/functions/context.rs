@@ -1,9 +1,11 @@
+use std::{mem, ptr};
+
 use warpfold_driver::sys::*;
 
 use super::device::checked;
 use crate::failure::{Outcome, fail, fail_with};
 use crate::ffi::{ContextId, ContextParams, Out, put_if};
-use crate::world::{self, State};
+use crate::world::{self, Guard, LocalValue, State};
 
 /// Default limits: bytes of a thread's stack, of the printf buffer and of the heap.
 const STACK: usize = 1024;
@@ -16,44 +18,66 @@ pub(crate) const GREATEST_PRIORITY: c_int = -5;
 pub(crate) fn cuDevicePrimaryCtxRetain(ctx: Out<CUcontext>, device: CUdevice) -> Outcome {
     let mut state = world::lock();
     let number = checked(&state, device)?;
-    let (id, holders) = match state.devices[number as usize].primary {
-        Some((id, holders)) => {
-            state.check(id)?;
-            (id, holders)
-        }
-        None => {
-            let flags = state.devices[number as usize].primary_flags;
-            (state.add_context(number, flags), 0)
-        }
-    };
-    state.devices[number as usize].primary = Some((id, holders + 1));
+    let id = state.activate_primary(number);
+    state.check(id)?;
+    state.devices[number as usize].retains += 1;
     ctx.put(id.raw())
 }
 
 pub(crate) fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> Outcome {
     let mut state = world::lock();
     let number = checked(&state, device)? as usize;
-    match state.devices[number].primary {
-        None => fail(CUDA_ERROR_INVALID_CONTEXT),
-        Some((id, 1)) => {
-            state.devices[number].primary = None;
-            state.remove_context(id);
-            Ok(())
-        }
-        Some((id, holders)) => {
-            state.devices[number].primary = Some((id, holders - 1));
+    match state.devices[number].retains {
+        0 => fail(CUDA_ERROR_INVALID_CONTEXT),
+        retains => {
+            state.devices[number].retains = retains - 1;
+            if retains == 1 {
+                end_primary(state, number);
+            }
             Ok(())
         }
     }
 }
 
+/// Ends the primary context but not its retains: those who hold it may release it afterwards, or
+/// activate it again by another retain.
 pub(crate) fn cuDevicePrimaryCtxReset_v2(device: CUdevice) -> Outcome {
-    let mut state = world::lock();
+    let state = world::lock();
     let number = checked(&state, device)? as usize;
-    if let Some((id, _)) = state.devices[number].primary.take() {
-        state.remove_context(id);
-    }
+    end_primary(state, number);
     Ok(())
+}
+
+fn end_primary(mut state: Guard, number: usize) {
+    if let Some(id) = state.devices[number].primary.take() {
+        end(state, id);
+    }
+}
+
+/// Removes a context after the destructors of its storage have run.
+fn end(mut state: Guard, id: ContextId) {
+    let Some(context) = state.contexts.get_mut(&id) else { return };
+    let values = mem::take(&mut context.local);
+    if !values.is_empty() {
+        // Destructors may call the driver.
+        drop(state);
+        for (key, LocalValue { value, destructor }) in values {
+            let Some(destructor) = destructor else { continue };
+            let [key, value] = [key, value].map(ptr::with_exposed_provenance_mut);
+            // SAFETY: the caller that stored key and value passed this function for them, and each value
+            // is taken out of the storage once.
+            unsafe { destructor(id.raw(), key, value) };
+        }
+        state = world::lock();
+    }
+    state.remove_context(id);
+}
+
+/// Returns the handle that the primary context of a device has whenever it is active.
+pub(crate) fn reserve_primary(device: CUdevice) -> Outcome<ContextId> {
+    let mut state = world::lock();
+    let number = checked(&state, device)?;
+    Ok(state.reserve_primary(number))
 }
 
 pub(crate) fn cuDevicePrimaryCtxSetFlags_v2(device: CUdevice, flags: c_uint) -> Outcome {
@@ -63,7 +87,7 @@ pub(crate) fn cuDevicePrimaryCtxSetFlags_v2(device: CUdevice, flags: c_uint) -> 
         return fail(CUDA_ERROR_INVALID_VALUE);
     }
     state.devices[number].primary_flags = flags;
-    if let Some((id, _)) = state.devices[number].primary {
+    if let Some(id) = state.devices[number].primary {
         state.context(id)?.flags = flags;
     }
     Ok(())
@@ -120,13 +144,13 @@ pub(crate) fn cuCtxCreate_v4(
 }
 
 pub(crate) fn cuCtxDestroy_v2(ctx: ContextId) -> Outcome {
-    let mut state = world::lock();
+    let state = world::lock();
     live(&state, ctx)?;
-    if state.devices.iter().any(|device| device.primary.is_some_and(|(id, _)| id == ctx)) {
+    if state.devices.iter().any(|device| device.primary == Some(ctx)) {
         let detail = "a primary context cannot be destroyed; use cuDevicePrimaryCtxRelease";
         return fail_with(CUDA_ERROR_INVALID_CONTEXT, detail);
     }
-    state.remove_context(ctx);
+    end(state, ctx);
     if world::current() == Some(ctx) {
         world::pop_current();
     }
@@ -138,8 +162,16 @@ fn live(state: &State, ctx: ContextId) -> Outcome {
     if state.contexts.contains_key(&ctx) { Ok(()) } else { fail(CUDA_ERROR_INVALID_CONTEXT) }
 }
 
+/// Returns an error unless the context exists or is a primary one, which may be inactive.
+fn known(state: &State, ctx: ContextId) -> Outcome {
+    if state.devices.iter().any(|device| device.reserved == Some(ctx)) {
+        return Ok(());
+    }
+    live(state, ctx)
+}
+
 pub(crate) fn cuCtxPushCurrent_v2(ctx: ContextId) -> Outcome {
-    live(&world::lock(), ctx)?;
+    known(&world::lock(), ctx)?;
     world::push_current(ctx);
     Ok(())
 }
@@ -154,7 +186,7 @@ pub(crate) fn cuCtxSetCurrent(ctx: ContextId) -> Outcome {
         world::set_current(None);
         return Ok(());
     }
-    live(&world::lock(), ctx)?;
+    known(&world::lock(), ctx)?;
     world::set_current(Some(ctx));
     Ok(())
 }
@@ -176,7 +208,7 @@ pub(crate) fn cuCtxGetFlags(flags: Out<c_uint>) -> Outcome {
 }
 
 /// Returns the given context, or the current one for null.
-fn named(state: &State, ctx: ContextId) -> Outcome<ContextId> {
+pub(crate) fn named(state: &State, ctx: ContextId) -> Outcome<ContextId> {
     if ctx.0 == 0 {
         return state.here_or_lost();
     }

@@ -1,6 +1,7 @@
 use warpfold_driver::sys::*;
 use warpfold_ptx::Arch;
 
+use crate::export_table::Identity;
 use crate::failure::{Outcome, fail};
 use crate::ffi::{Buffer, Out, PoolId, Text};
 use crate::world::{self, MULTIPROCESSORS, State, limits};
@@ -32,9 +33,20 @@ pub(crate) fn cuDeviceGetName(name: Buffer, len: c_int, device: CUdevice) -> Out
 
 pub(crate) fn cuDeviceGetUuid(uuid: Out<CUuuid>, device: CUdevice) -> Outcome {
     let number = checked(&world::lock(), device)?;
+    uuid.put(CUuuid { bytes: uuid_of(number as u8) })
+}
+
+fn uuid_of(number: u8) -> [u8; 16] {
     let mut bytes = *b"warpfold-sim-gpu";
-    bytes[15] = number as u8;
-    uuid.put(CUuuid { bytes })
+    bytes[15] = number;
+    bytes
+}
+
+/// Returns the identities of all devices, as their attributes give them.
+pub(crate) fn identities(state: &State) -> Vec<Identity> {
+    let numbers = 0..state.devices.len() as u8;
+    let of = |number| Identity { uuid: uuid_of(number), pci: [0, FIRST_BUS + i32::from(number), 0] };
+    numbers.map(of).collect()
 }
 
 pub(crate) fn cuDeviceGetUuid_v2(uuid: Out<CUuuid>, device: CUdevice) -> Outcome {

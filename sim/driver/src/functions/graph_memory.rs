@@ -82,7 +82,7 @@ fn context_on(state: &State, device: u32) -> Outcome<ContextId> {
         return Ok(here);
     }
     match state.devices[device as usize].primary {
-        Some((primary, _)) => Ok(primary),
+        Some(primary) => Ok(primary),
         None => {
             let detail = format!("device {device} has no context to allocate in");
             fail_with(CUDA_ERROR_INVALID_VALUE, detail)

@@ -120,7 +120,7 @@ fn function_on(state: &mut Guard, id: KernelId, device: CUdevice) -> Outcome<Fun
     let device = u32::try_from(device).map_err(|_| CUDA_ERROR_INVALID_DEVICE)?;
     let here = state.here().ok().filter(|here| state.contexts[here].device == device);
     let of_device = state.devices.get(device as usize).ok_or(CUDA_ERROR_INVALID_DEVICE)?;
-    let context = here.or(of_device.primary.map(|(context, _)| context));
+    let context = here.or(of_device.primary);
     function_for(state, id, context.ok_or(CUDA_ERROR_INVALID_CONTEXT)?)
 }
 

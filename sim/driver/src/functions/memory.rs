@@ -180,6 +180,15 @@ pub(crate) fn cuMemAdvise(
     check_managed(&world::lock(), dptr, count)
 }
 
+pub(crate) fn cuMemAdvise_v2(
+    dptr: CUdeviceptr,
+    count: usize,
+    advice: CUmem_advise,
+    location: CUmemLocation,
+) -> Outcome {
+    cuMemAdvise(dptr, count, advice, location.id)
+}
+
 pub(crate) fn check_managed(state: &State, dptr: CUdeviceptr, count: usize) -> Outcome {
     state.here()?;
     match state.host.holder(dptr) {

@@ -216,6 +216,20 @@ pub(crate) fn cuMemPrefetchAsync(
     Ok(())
 }
 
+pub(crate) fn cuMemPrefetchAsync_v2(
+    dptr: CUdeviceptr,
+    count: usize,
+    location: CUmemLocation,
+    flags: c_uint,
+    stream: StreamId,
+) -> Outcome {
+    // No flags are defined.
+    if flags != 0 {
+        return fail(CUDA_ERROR_INVALID_VALUE);
+    }
+    cuMemPrefetchAsync(dptr, count, location.id, stream)
+}
+
 pub(crate) fn cuStreamAttachMemAsync(
     stream: StreamId,
     dptr: CUdeviceptr,

@@ -5,12 +5,13 @@ use std::ptr;
 use warpfold_driver::sys::*;
 
 use crate::api;
+use crate::export_table;
 use crate::failure::{Outcome, fail, fail_with};
-use crate::ffi::{Out, Text, put_if};
+use crate::ffi::{In, Out, Text, put_if};
 use crate::world;
 
 /// Version of the implemented interface: CUDA 13.0.
-const VERSION: c_int = 13_000;
+pub(crate) const VERSION: c_int = 13_000;
 
 pub(crate) fn cuInit(flags: c_uint) -> Outcome {
     if flags != 0 {
@@ -43,7 +44,6 @@ const SINCE: &[(&str, c_int)] = &[
     ("cuCtxCreate_v4", 12_050),
     ("cuDeviceGetUuid_v2", 11_040),
     ("cuEventElapsedTime_v2", 12_080),
-    // The older form has fewer parameters. `libcuda.so.1` exports it, but here it is not found.
     ("cuGetProcAddress_v2", 12_000),
     ("cuGraphAddKernelNode_v2", 12_000),
     ("cuGraphAddNode_v2", 12_030),
@@ -51,6 +51,8 @@ const SINCE: &[(&str, c_int)] = &[
     ("cuGraphExecUpdate_v2", 12_000),
     ("cuGraphKernelNodeGetParams_v2", 12_000),
     ("cuGraphKernelNodeSetParams_v2", 12_000),
+    ("cuMemAdvise_v2", 12_020),
+    ("cuMemPrefetchAsync_v2", 12_020),
     ("cuStreamGetCaptureInfo_v2", 11_030),
     ("cuStreamGetCaptureInfo_v3", 12_030),
     ("cuStreamUpdateCaptureDependencies_v2", 12_030),
@@ -59,8 +61,25 @@ const SINCE: &[(&str, c_int)] = &[
 /// Functions whose parameters changed in the given CUDA version; the newer form is not implemented.
 /// `cudaTypedefs.h` gives both forms the same name, and the implementation here would misread the
 /// arguments of the newer one.
-const UNTIL: &[(&str, c_int)] =
-    &[("cuMemAdvise", 12_020), ("cuMemPrefetchAsync", 12_020), ("cuGraphGetEdges", 12_030)];
+const UNTIL: &[(&str, c_int)] = &[("cuGraphGetEdges", 12_030)];
+
+/// Flags of `cuGetProcAddress`: functions whose stream 0 is the legacy default stream, or the thread's.
+const GET_DEFAULT: u64 = 0;
+const GET_LEGACY_STREAM: u64 = 1;
+const GET_PER_THREAD_STREAM: u64 = 2;
+
+pub(crate) fn cuGetProcAddress(
+    symbol: Text,
+    function: Out<*mut c_void>,
+    cuda_version: c_int,
+    flags: u64,
+) -> Outcome {
+    cuGetProcAddress_v2(symbol, function, cuda_version, flags, None)
+}
+
+pub(crate) fn cuGetExportTable(table: Out<*const c_void>, id: In<CUuuid>) -> Outcome {
+    export_table::get(table, &id.0)
+}
 
 pub(crate) fn cuGetProcAddress_v2(
     symbol: Text,
@@ -69,15 +88,16 @@ pub(crate) fn cuGetProcAddress_v2(
     flags: u64,
     symbol_status: Option<Out<CUdriverProcAddressQueryResult>>,
 ) -> Outcome {
-    // Flag 1 requests functions that use the legacy default stream; all functions here do. Flag 2
-    // requests functions that use the per-thread default stream.
-    if flags > 1 {
-        return fail_with(
-            CUDA_ERROR_NOT_SUPPORTED,
-            "functions of per-thread default streams are not supported",
-        );
-    }
-    let found = exported_name(&symbol.0, cuda_version).and_then(|name| api::find(&name));
+    let find = match flags {
+        GET_DEFAULT | GET_LEGACY_STREAM => api::find,
+        GET_PER_THREAD_STREAM => api::find_per_thread,
+        _ => {
+            let detail = format!("the flags are {flags}; allowed are 0, 1 and 2");
+            return fail_with(CUDA_ERROR_INVALID_VALUE, detail);
+        }
+    };
+    let found = exported_name(&symbol.0, cuda_version).and_then(|name| find(&name));
+    let found = found.or_else(|| api::absent(&symbol.0));
     let status = match found {
         Some(_) => CU_GET_PROC_ADDRESS_SUCCESS,
         None => CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND,
@@ -136,11 +156,11 @@ mod tests {
         assert_eq!(name("cuMemAdvise", 12_010).as_deref(), Some("cuMemAdvise"));
         assert_eq!(name("cuMemPrefetchAsync", 12_010).as_deref(), Some("cuMemPrefetchAsync"));
         assert_eq!(name("cuGraphGetEdges", 12_020).as_deref(), Some("cuGraphGetEdges"));
-        let later =
-            [("cuMemAdvise", 12_020), ("cuMemPrefetchAsync", 12_020), ("cuGraphGetEdges", 12_030)];
-        assert!(later.iter().all(|&(symbol, version)| name(symbol, version).is_none()));
+        assert_eq!(name("cuMemAdvise", 12_020).as_deref(), Some("cuMemAdvise_v2"));
+        assert_eq!(name("cuMemPrefetchAsync", 12_020).as_deref(), Some("cuMemPrefetchAsync_v2"));
+        assert_eq!(name("cuGraphGetEdges", 12_030), None);
         assert_eq!(name("cuNothing", 13_000), None);
-        assert_eq!(name("cuGetProcAddress", 11_030), None);
+        assert_eq!(name("cuGetProcAddress", 11_030).as_deref(), Some("cuGetProcAddress"));
         assert_eq!(name("cuGetProcAddress", 12_000).as_deref(), Some("cuGetProcAddress_v2"));
     }
 }

@@ -141,6 +141,13 @@ pub(crate) fn cuStreamGetId(stream: StreamId, id: Out<c_ulonglong>) -> Outcome {
     id.put(world::lock().stream(stream)?.0)
 }
 
+pub(crate) fn cuStreamGetDevice(stream: StreamId, device: Out<CUdevice>) -> Outcome {
+    let mut state = world::lock();
+    let stream = state.stream(stream)?;
+    let context = state.streams[&stream].context;
+    device.put(state.context(context)?.device as CUdevice)
+}
+
 pub(super) const fn null<T>() -> *mut T {
     ptr::null_mut()
 }

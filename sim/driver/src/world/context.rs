@@ -12,6 +12,7 @@ use warpfold_sim::{Config, GlobalMemory, Gpu};
 
 use super::stream::{Kind, Stream};
 use super::{Finding, MULTIPROCESSORS, State};
+use crate::export_table::Destructor;
 use crate::failure::{Failure, Outcome, fail};
 use crate::ffi::{ContextId, StreamId};
 use crate::watch::Watcher;
@@ -34,6 +35,15 @@ pub(crate) struct Context {
     pub(crate) limits: BTreeMap<CUlimit, usize>,
     pub(crate) cache_config: CUfunc_cache,
     pub(crate) bank_config: CUsharedconfig,
+    /// Values that NVIDIA's runtime stores by key.
+    pub(crate) local: BTreeMap<usize, LocalValue>,
+}
+
+/// A value of a context's storage.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LocalValue {
+    pub(crate) value: usize,
+    pub(crate) destructor: Option<Destructor>,
 }
 
 impl fmt::Debug for Context {
@@ -131,6 +141,33 @@ pub(crate) fn lose_current_context(failure: &Failure) {
 impl State {
     pub(crate) fn add_context(&mut self, device: u32, flags: c_uint) -> ContextId {
         let id = ContextId(self.new_handle());
+        self.add_context_as(id, device, flags);
+        id
+    }
+
+    /// Returns the handle of a device's primary context, whether it is active or not, and reserves it
+    /// for the device.
+    pub(crate) fn reserve_primary(&mut self, device: u32) -> ContextId {
+        let at = device as usize;
+        let found = self.devices[at].reserved.or(self.devices[at].primary);
+        let id = found.unwrap_or_else(|| ContextId(self.new_handle()));
+        self.devices[at].reserved = Some(id);
+        id
+    }
+
+    /// Returns the active primary context of a device, which is created if there is none.
+    pub(crate) fn activate_primary(&mut self, device: u32) -> ContextId {
+        let at = device as usize;
+        if let Some(id) = self.devices[at].primary {
+            return id;
+        }
+        let id = self.devices[at].reserved.unwrap_or_else(|| ContextId(self.new_handle()));
+        self.add_context_as(id, device, self.devices[at].primary_flags);
+        self.devices[at].primary = Some(id);
+        id
+    }
+
+    fn add_context_as(&mut self, id: ContextId, device: u32, flags: c_uint) {
         let legacy = StreamId(self.new_handle());
         let memory = GlobalMemory::new(Arc::clone(&self.devices[device as usize].addresses));
         let gpu = Arc::new(Gpu::with_memory(config(), memory));
@@ -149,10 +186,10 @@ impl State {
             limits: BTreeMap::new(),
             cache_config: CU_FUNC_CACHE_PREFER_NONE,
             bank_config: CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE,
+            local: BTreeMap::new(),
         };
         self.contexts.insert(id, context);
         self.update_visible_memory();
-        id
     }
 
     /// Removes a context and everything in it. Pending work is dropped. Launches that other threads are

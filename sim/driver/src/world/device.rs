@@ -56,8 +56,12 @@ pub(crate) struct Device {
     pub(crate) round: u64,
     pub(crate) addresses: Arc<AddressSpace>,
     pub(crate) whole: Arc<Budget>,
-    /// Primary context, and the number of its retains.
-    pub(crate) primary: Option<(ContextId, u64)>,
+    /// The primary context while it is active.
+    pub(crate) primary: Option<ContextId>,
+    /// Number of retains of the primary context, which a reset does not change.
+    pub(crate) retains: u64,
+    /// The handle that the primary context always has, from when it was asked for.
+    pub(crate) reserved: Option<ContextId>,
     /// Flags of the primary context, or of the next one to be created.
     pub(crate) primary_flags: u32,
     pub(crate) default_pool: Option<PoolId>,
@@ -136,6 +140,8 @@ impl Device {
             addresses: Arc::new(AddressSpace::of_device(number, budget)),
             whole: Arc::clone(whole),
             primary: None,
+            retains: 0,
+            reserved: None,
             primary_flags: 0,
             default_pool: None,
             pool: None,

@@ -37,8 +37,8 @@ pub(crate) use array::{Array, Object};
 pub(crate) use capture::{Capture, CaptureId, Capturing, exchange_mode, is_mode};
 pub(crate) use conditional::{Condition, Conditional};
 pub(crate) use context::{
-    Context, current, lose_current_context, pop_current, push_current, seed, set_config, set_current,
-    set_seed, set_step_limit, thread_number, watch_all,
+    Context, LocalValue, current, lose_current_context, pop_current, push_current, seed, set_config,
+    set_current, set_seed, set_step_limit, thread_number, watch_all,
 };
 pub use device::{CAPABILITIES, CAPABILITY_VARIABLE};
 pub(crate) use device::{Device, MULTIPROCESSORS, arch, limits};
@@ -50,7 +50,7 @@ pub(crate) use ids::ById;
 pub(crate) use memory::{HostAllocation, HostKind, HostTable};
 pub(crate) use pool::Pool;
 pub(crate) use run::{before_free, force, patience, set_frees_wait, set_patience};
-pub(crate) use stream::{Kind, Stream};
+pub(crate) use stream::{Kind, Stream, with_default_of_thread};
 pub(crate) use task::{
     End, Fill, HostCall, HostFunction, LaunchRequest, Step, TaskId, Tasks, Transfer, Work,
 };

@@ -1,3 +1,5 @@
+use std::cell::Cell;
+
 use warpfold_driver::sys::*;
 
 use super::{Capturing, State, TaskId, thread_number};
@@ -45,6 +47,24 @@ impl Stream {
     }
 }
 
+thread_local! {
+    /// Set while stream 0 is the thread's default stream.
+    static OF_THREAD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a call for which stream 0 is the calling thread's default stream. Like any stream that was
+/// created with the default flags, that stream and the legacy default stream wait for each other.
+pub(crate) fn with_default_of_thread<T>(call: impl FnOnce() -> T) -> T {
+    struct Reset(bool);
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            OF_THREAD.set(self.0);
+        }
+    }
+    let _reset = Reset(OF_THREAD.replace(true));
+    call()
+}
+
 impl State {
     pub(crate) fn add_stream(&mut self, context: ContextId, kind: Kind, priority: c_int) -> StreamId {
         let id = StreamId(self.new_handle());
@@ -62,6 +82,7 @@ impl State {
     pub(crate) fn stream(&mut self, handle: StreamId) -> Outcome<StreamId> {
         let here = self.here()?;
         let id = match handle.0 {
+            0 if OF_THREAD.get() => self.of_this_thread(here)?,
             0 | 1 => self.context(here)?.legacy,
             2 => self.of_this_thread(here)?,
             _ => handle,
