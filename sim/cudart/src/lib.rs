@@ -2,9 +2,9 @@
 //! the simulator's `libcuda.so.1` beside it, programs that nvcc has built with `-cudart shared` and PTX
 //! (`-arch=compute_90`) run unmodified without a GPU.
 //!
-//! NVIDIA's own runtime cannot do that: it asks the driver for private tables (`cuGetExportTable`) to
-//! verify that the driver is NVIDIA's. Nothing here imitates those tables, so a program that contains
-//! NVIDIA's runtime, as nvcc links it without `-cudart shared`, does not run in the simulator.
+//! Unlike NVIDIA's runtime, it needs no private tables of the driver (`cuGetExportTable`), so that it
+//! also runs over drivers that lack them. Programs that contain NVIDIA's runtime, as nvcc links it
+//! without `-cudart shared`, do not use this library; the simulator's driver has the tables for them.
 //!
 //! Unsupported functions return `cudaErrorNotSupported` and report that on stderr, in one line and once.
 // Printing macros panic if standard output or error is closed or full.
