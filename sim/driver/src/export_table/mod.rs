@@ -170,8 +170,8 @@ unsafe extern "C" fn primary_context(ctx: *mut CUcontext, device: CUdevice) -> c
     })
 }
 
-/// A flag per function of the runtime, set while a profiler wants its calls. The runtime refuses an array
-/// that is too short; this length suffices for CUDA 12.9 to 13.2.
+/// A flag per function of the runtime, set while a profiler wants its calls. The runtime refuses an
+/// array that is too short; this length suffices for CUDA 12.9 to 13.2.
 static FUNCTION_FLAGS: [AtomicU32; 1024] = [const { AtomicU32::new(0) }; 1024];
 /// A flag per kind of event.
 static EVENT_FLAGS: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
