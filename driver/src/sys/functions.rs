@@ -78,9 +78,11 @@ macro_rules! for_each_function {
         fn cuCtxSetCurrent(ctx: CUcontext);
         fn cuCtxGetCurrent(ctx: *mut CUcontext);
         fn cuCtxGetDevice(device: *mut CUdevice);
+        fn cuCtxGetDevice_v2(device: *mut CUdevice, ctx: CUcontext);
         fn cuCtxGetFlags(flags: *mut c_uint);
         fn cuCtxGetId(ctx: CUcontext, id: *mut c_ulonglong);
         fn cuCtxSynchronize();
+        fn cuCtxSynchronize_v2(ctx: CUcontext);
         fn cuCtxSetLimit(limit: CUlimit, value: usize);
         fn cuCtxGetLimit(value: *mut usize, limit: CUlimit);
         fn cuCtxGetApiVersion(ctx: CUcontext, version: *mut c_uint);
@@ -410,6 +412,7 @@ macro_rules! for_each_function {
         fn cuStreamGetFlags(stream: CUstream, flags: *mut c_uint);
         fn cuStreamGetPriority(stream: CUstream, priority: *mut c_int);
         fn cuStreamGetCtx(stream: CUstream, ctx: *mut CUcontext);
+        fn cuStreamGetCtx_v2(stream: CUstream, ctx: *mut CUcontext, green: *mut *mut c_void);
         fn cuStreamGetId(stream: CUstream, id: *mut c_ulonglong);
         fn cuStreamGetDevice(stream: CUstream, device: *mut CUdevice);
         // Stream capture.

@@ -80,7 +80,8 @@ pub fn find_absent(find: FindFunction) -> bool {
     FIND_ABSENT.set(find).is_ok()
 }
 
-/// Returns a function of that lookup by its name in `cuda.h`.
+/// Returns a function of that lookup by its name in `cuda.h`, whichever version is asked for, because
+/// every form only reports the call.
 pub(crate) fn absent(symbol: &str) -> Option<NonNull<c_void>> {
     let find = FIND_ABSENT.get()?;
     ["_v3", "_v2", ""].iter().find_map(|form| find(&format!("{symbol}{form}")))

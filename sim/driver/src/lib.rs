@@ -13,7 +13,7 @@
 //!   ends. If no driver call is made for a second ([`set_patience`]), everything runs, so that a host
 //!   that polls a word of mapped memory continues. Work can run later still: see [`run_late`].
 //! - **Order is what the interface promises**, no more: streams wait for each other only by events and
-//!   by the rules of the legacy default stream. Copies from pageable memory are staged by the call;
+//!   by the rules of the default streams. Copies from pageable memory are staged by the call;
 //!   copies from page-locked memory read it when they run.
 //! - **Memory that is freed while pending work names it** is a [`Finding`]; the work then faults,
 //!   because addresses are never used twice. The same holds for modules.

@@ -123,15 +123,50 @@ fn contexts_store_values_until_they_end() {
     assert_eq!(DESTROYED.load(Ordering::Relaxed), 11);
 }
 
+/// Destructors run without the driver's lock, so that other threads may call it meanwhile.
+#[test]
+fn primary_context_that_ends_cannot_be_retained() {
+    let _alone = alone();
+    let api = initialised();
+    unsafe extern "C" fn retain(_ctx: CUcontext, _key: *mut c_void, _value: *mut c_void) {
+        let mut ctx = ptr::null_mut();
+        // SAFETY: the pointer is valid until the call returns.
+        let code = unsafe { (driver().api().cuDevicePrimaryCtxRetain)(&mut ctx, 0) };
+        assert_eq!(code, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    }
+    type Put = unsafe extern "C" fn(
+        CUcontext,
+        *mut c_void,
+        *mut c_void,
+        Option<unsafe extern "C" fn(CUcontext, *mut c_void, *mut c_void)>,
+    ) -> c_int;
+    // SAFETY: this is the type of function 0.
+    let put: Put = unsafe { function(CONTEXT_STORAGE, 0) };
+    let (mut ctx, mut flags, mut active) = (ptr::null_mut(), 0, 0);
+    // SAFETY: all pointers are valid until the calls return. Key and value are never dereferenced.
+    unsafe {
+        assert_eq!((api.cuDevicePrimaryCtxRetain)(&mut ctx, 0), 0);
+        assert_eq!(put(ctx, ptr::null_mut(), ptr::null_mut(), Some(retain)), 0);
+        assert_eq!((api.cuDevicePrimaryCtxRelease_v2)(0), 0);
+        assert_eq!((api.cuDevicePrimaryCtxGetState)(0, &mut flags, &mut active), 0);
+        assert_eq!(active, 0);
+        assert_eq!((api.cuDevicePrimaryCtxRetain)(&mut ctx, 0), 0);
+        assert_eq!((api.cuCtxSetCurrent)(ctx), 0);
+        assert_eq!((api.cuCtxSynchronize)(), 0);
+        assert_eq!((api.cuCtxSetCurrent)(ptr::null_mut()), 0);
+        assert_eq!((api.cuDevicePrimaryCtxRelease_v2)(0), 0);
+    }
+}
+
 #[test]
 fn no_tool_wants_callbacks() {
     initialised();
     type Flags = unsafe extern "C" fn(*mut *const c_uint, *mut usize);
-    for (index, least) in [(2, 567), (6, 14)] {
+    for index in [2, 6] {
         let (mut first, mut count) = (ptr::null(), 0);
         // SAFETY: this is the type of functions 2 and 6, and both pointers are valid until it returns.
         unsafe { function::<Flags>(TOOL_CALLBACKS, index)(&mut first, &mut count) };
-        assert!(count >= least);
+        assert_ne!(count, 0);
         // SAFETY: the function has returned an array of this many numbers, which lives on.
         let flags = unsafe { std::slice::from_raw_parts(first, count) };
         assert!(flags.iter().all(|&flag| flag == 0));
@@ -139,7 +174,7 @@ fn no_tool_wants_callbacks() {
 }
 
 #[test]
-fn functions_that_are_not_simulated_say_so() {
+fn unsimulated_functions_are_not_supported() {
     initialised();
     // SAFETY: these functions take any arguments, and read none.
     let code = unsafe { function::<unsafe extern "C" fn() -> c_int>(RUNTIME, 9)() };

@@ -50,8 +50,8 @@ absent! {
     cuCoredumpDeregisterCompleteCallback cuCoredumpDeregisterStartCallback cuCoredumpGetAttribute
     cuCoredumpGetAttributeGlobal cuCoredumpRegisterCompleteCallback cuCoredumpRegisterStartCallback
     cuCoredumpSetAttribute cuCoredumpSetAttributeGlobal cuCtxAttach cuCtxCreate cuCtxDestroy cuCtxDetach
-    cuCtxFromGreenCtx cuCtxGetDevResource cuCtxGetDevice_v2 cuCtxGetExecAffinity cuCtxPopCurrent
-    cuCtxPushCurrent cuCtxRecordEvent cuCtxResetPersistingL2Cache cuCtxSetFlags cuCtxSynchronize_v2
+    cuCtxFromGreenCtx cuCtxGetDevResource cuCtxGetExecAffinity cuCtxPopCurrent
+    cuCtxPushCurrent cuCtxRecordEvent cuCtxResetPersistingL2Cache cuCtxSetFlags
     cuCtxWaitEvent cuDestroyExternalMemory cuDestroyExternalSemaphore cuDevResourceGenerateDesc
     cuDevSmResourceSplit cuDevSmResourceSplitByCount cuDeviceGetCliqueCount cuDeviceGetCliqueInfo
     cuDeviceGetDevResource cuDeviceGetExecAffinitySupport cuDeviceGetFabricClusterUuid
@@ -120,7 +120,7 @@ absent! {
     cuSignalExternalSemaphoresAsync cuStreamBatchMemOp cuStreamBatchMemOp_ptsz cuStreamBatchMemOp_v2
     cuStreamBeginCapture cuStreamBeginCaptureToCig cuStreamBeginCapture_ptsz
     cuStreamBeginRecaptureToGraph cuStreamCopyAttributes cuStreamDestroy cuStreamEndCaptureToCig
-    cuStreamGetAttribute cuStreamGetCaptureInfo_ptsz cuStreamGetCaptureInfo_v2_ptsz cuStreamGetCtx_v2
+    cuStreamGetAttribute cuStreamGetCaptureInfo_ptsz cuStreamGetCaptureInfo_v2_ptsz
     cuStreamGetDevResource cuStreamGetGreenCtx cuStreamSetAttribute
     cuStreamUpdateCaptureDependencies_ptsz cuStreamWaitValue32 cuStreamWaitValue32_ptsz
     cuStreamWaitValue32_v2 cuStreamWaitValue64 cuStreamWaitValue64_ptsz cuStreamWaitValue64_v2

@@ -2,10 +2,10 @@
 //! them. Every program that nvcc links without `-cudart shared` contains that runtime, as do extension
 //! modules of Python such as CuPy's.
 //!
-//! At its start, the runtime of CUDA 12 and 13 looks up six tables by their identifiers, and fails
-//! without them. Programs without a profiler were seen to call nine functions of theirs. The others
-//! return an error that names table and index. The runtime of CUDA 13.5 needs another table, so that
-//! programs linked with it do not run.
+//! At its start, the runtime looks up six tables by their identifiers, and fails without them. Without
+//! a profiler, programs call nine functions of these tables, observed with the runtimes of CUDA 12.9,
+//! 13.0 and 13.2. The others return an error that names table and index. The runtime of CUDA 13.5 looks
+//! up another table, so that programs linked with it do not run.
 //!
 //! The identifiers, the indices and signatures of functions, and the input of the integrity check are
 //! facts that the project ZLUDA (github:vosen/ZLUDA, `dark_api`) has published.
@@ -21,7 +21,7 @@ use std::{mem, process, ptr};
 use warpfold_driver::sys::*;
 
 use crate::call;
-use crate::failure::{Outcome, fail_with};
+use crate::failure::{Outcome, fail, fail_with};
 use crate::ffi::{ContextId, FromC, Out};
 use crate::functions;
 use crate::world::{self, LocalValue};
@@ -166,7 +166,7 @@ unsafe extern "C" fn primary_context(ctx: *mut CUcontext, device: CUdevice) -> c
     call::enter(CALLER, false, || {
         // SAFETY: the caller passes null, or a pointer that is valid for writing a handle.
         let ctx = unsafe { Out::from_c(ctx) }?;
-        ctx.put(functions::reserve_primary(device)?.raw())
+        ctx.put(functions::primary_handle(device)?.raw())
     })
 }
 
@@ -263,13 +263,14 @@ unsafe extern "C" fn integrity_check(version: c_uint, seconds: u64, code: *mut [
 /// Returns the low half of the calling thread's handle.
 #[cfg(unix)]
 fn thread() -> u32 {
+    // SAFETY: POSIX declares this function, without preconditions; its result has a pointer's size.
     unsafe extern "C" {
         safe fn pthread_self() -> usize;
     }
     pthread_self() as u32
 }
 
-/// NVIDIA's runtime for other systems rejects this number, and with it the simulator.
+/// On other systems the integrity check fails, so that static runtimes do not start.
 #[cfg(not(unix))]
 fn thread() -> u32 {
     0
@@ -291,9 +292,19 @@ extern "C" fn is_restricted() -> c_uint {
     0
 }
 
-/// Returns the table of an identifier.
+/// The table that the runtime of CUDA 13.5 looks up, and fails without.
+const TABLE_OF_13_5: u128 = 0x21318c60_9714_3248_8ca6_41ff7324c8f2;
+
 pub(crate) fn get(table: Out<*const c_void>, id: &CUuuid) -> Outcome {
     let found = find(id);
     table.put(found.unwrap_or(ptr::null()))?;
-    found.map(|_| ()).ok_or_else(|| CUDA_ERROR_INVALID_VALUE.into())
+    match found {
+        Some(_) => Ok(()),
+        None if u128::from_be_bytes(id.bytes) == TABLE_OF_13_5 => fail_with(
+            CUDA_ERROR_NOT_SUPPORTED,
+            "NVIDIA's static runtime of CUDA 13.5 is not supported; link the program with that of 12.9 \
+             to 13.2, or with `nvcc -cudart shared`",
+        ),
+        None => fail(CUDA_ERROR_INVALID_VALUE),
+    }
 }

@@ -19,6 +19,9 @@ pub(crate) fn cuDevicePrimaryCtxRetain(ctx: Out<CUcontext>, device: CUdevice) ->
     let mut state = world::lock();
     let number = checked(&state, device)?;
     let id = state.activate_primary(number);
+    if state.context(id)?.ends {
+        return fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    }
     state.check(id)?;
     state.devices[number as usize].retains += 1;
     ctx.put(id.raw())
@@ -39,8 +42,8 @@ pub(crate) fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> Outcome {
     }
 }
 
-/// Ends the primary context but not its retains: those who hold it may release it afterwards, or
-/// activate it again by another retain.
+/// Destroys the primary context and keeps its number of retains: each retain must still be released, and
+/// the next one creates the context again.
 pub(crate) fn cuDevicePrimaryCtxReset_v2(device: CUdevice) -> Outcome {
     let state = world::lock();
     let number = checked(&state, device)? as usize;
@@ -48,36 +51,40 @@ pub(crate) fn cuDevicePrimaryCtxReset_v2(device: CUdevice) -> Outcome {
     Ok(())
 }
 
-fn end_primary(mut state: Guard, number: usize) {
-    if let Some(id) = state.devices[number].primary.take() {
+fn end_primary(state: Guard, number: usize) {
+    if let Some(id) = state.active_primary(number) {
         end(state, id);
     }
 }
 
-/// Removes a context after the destructors of its storage have run.
+/// Runs the destructors of a context's storage, and then removes the context. Does nothing if another
+/// call has begun to do so.
 fn end(mut state: Guard, id: ContextId) {
     let Some(context) = state.contexts.get_mut(&id) else { return };
-    let values = mem::take(&mut context.local);
-    if !values.is_empty() {
+    if mem::replace(&mut context.ends, true) {
+        return;
+    }
+    // Destructors may store other values.
+    while let Some((key, LocalValue { value, destructor })) =
+        state.contexts.get_mut(&id).and_then(|context| context.local.pop_first())
+    {
+        let Some(destructor) = destructor else { continue };
         // Destructors may call the driver.
         drop(state);
-        for (key, LocalValue { value, destructor }) in values {
-            let Some(destructor) = destructor else { continue };
-            let [key, value] = [key, value].map(ptr::with_exposed_provenance_mut);
-            // SAFETY: the caller that stored key and value passed this function for them, and each value
-            // is taken out of the storage once.
-            unsafe { destructor(id.raw(), key, value) };
-        }
+        let [key, value] = [key, value].map(ptr::with_exposed_provenance_mut);
+        // SAFETY: the caller that stored key and value passed this function for them, and each value
+        // is taken out of the storage once.
+        unsafe { destructor(id.raw(), key, value) };
         state = world::lock();
     }
     state.remove_context(id);
 }
 
 /// Returns the handle that the primary context of a device has whenever it is active.
-pub(crate) fn reserve_primary(device: CUdevice) -> Outcome<ContextId> {
+pub(crate) fn primary_handle(device: CUdevice) -> Outcome<ContextId> {
     let mut state = world::lock();
     let number = checked(&state, device)?;
-    Ok(state.reserve_primary(number))
+    Ok(state.primary_handle(number))
 }
 
 pub(crate) fn cuDevicePrimaryCtxSetFlags_v2(device: CUdevice, flags: c_uint) -> Outcome {
@@ -87,7 +94,7 @@ pub(crate) fn cuDevicePrimaryCtxSetFlags_v2(device: CUdevice, flags: c_uint) -> 
         return fail(CUDA_ERROR_INVALID_VALUE);
     }
     state.devices[number].primary_flags = flags;
-    if let Some(id) = state.devices[number].primary {
+    if let Some(id) = state.active_primary(number) {
         state.context(id)?.flags = flags;
     }
     Ok(())
@@ -99,9 +106,9 @@ pub(crate) fn cuDevicePrimaryCtxGetState(
     active: Out<c_int>,
 ) -> Outcome {
     let state = world::lock();
-    let device = &state.devices[checked(&state, device)? as usize];
-    flags.put(device.primary_flags)?;
-    active.put(c_int::from(device.primary.is_some()))
+    let number = checked(&state, device)? as usize;
+    flags.put(state.devices[number].primary_flags)?;
+    active.put(c_int::from(state.active_primary(number).is_some()))
 }
 
 pub(crate) fn cuCtxCreate_v2(ctx: Out<CUcontext>, flags: c_uint, device: CUdevice) -> Outcome {
@@ -164,7 +171,7 @@ fn live(state: &State, ctx: ContextId) -> Outcome {
 
 /// Returns an error unless the context exists or is a primary one, which may be inactive.
 fn known(state: &State, ctx: ContextId) -> Outcome {
-    if state.devices.iter().any(|device| device.reserved == Some(ctx)) {
+    if state.devices.iter().any(|device| device.primary == Some(ctx)) {
         return Ok(());
     }
     live(state, ctx)
@@ -201,6 +208,12 @@ pub(crate) fn cuCtxGetDevice(device: Out<CUdevice>) -> Outcome {
     device.put(state.context(here)?.device as CUdevice)
 }
 
+pub(crate) fn cuCtxGetDevice_v2(device: Out<CUdevice>, ctx: ContextId) -> Outcome {
+    let mut state = world::lock();
+    let id = named(&state, ctx)?;
+    device.put(state.context(id)?.device as CUdevice)
+}
+
 pub(crate) fn cuCtxGetFlags(flags: Out<c_uint>) -> Outcome {
     let mut state = world::lock();
     let here = state.here_or_lost()?;
@@ -225,11 +238,22 @@ pub(crate) fn cuCtxGetApiVersion(ctx: ContextId, version: Out<c_uint>) -> Outcom
 }
 
 pub(crate) fn cuCtxSynchronize() -> Outcome {
-    let mut state = world::lock();
+    let state = world::lock();
     let here = state.here()?;
-    state.check_context_wait("cuCtxSynchronize", here)?;
-    let tasks = state.tasks.of(here);
-    world::force(state, &tasks).check(here)
+    synchronize(state, here)
+}
+
+pub(crate) fn cuCtxSynchronize_v2(ctx: ContextId) -> Outcome {
+    let state = world::lock();
+    let id = named(&state, ctx)?;
+    state.check(id)?;
+    synchronize(state, id)
+}
+
+fn synchronize(mut state: Guard, id: ContextId) -> Outcome {
+    state.check_context_wait("cuCtxSynchronize", id)?;
+    let tasks = state.tasks.of(id);
+    world::force(state, &tasks).check(id)
 }
 
 pub(crate) fn cuCtxSetLimit(limit: CUlimit, value: usize) -> Outcome {

@@ -113,7 +113,7 @@ pub(super) fn finish(state: Guard, stream: StreamId, task: TaskId) -> Outcome {
     world::force(state, &[task]).check(context)
 }
 
-/// The legacy default stream, for calls without a stream.
+/// The default stream of the called variant, legacy or per-thread, for calls without a stream.
 pub(super) const DEFAULT: StreamId = StreamId(0);
 
 pub(crate) fn cuMemcpy(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize) -> Outcome {

@@ -81,7 +81,7 @@ fn context_on(state: &State, device: u32) -> Outcome<ContextId> {
     if state.contexts[&here].device == device {
         return Ok(here);
     }
-    match state.devices[device as usize].primary {
+    match state.active_primary(device as usize) {
         Some(primary) => Ok(primary),
         None => {
             let detail = format!("device {device} has no context to allocate in");

@@ -119,8 +119,10 @@ pub(crate) fn function_of(id: KernelId) -> Outcome<Option<FunctionId>> {
 fn function_on(state: &mut Guard, id: KernelId, device: CUdevice) -> Outcome<FunctionId> {
     let device = u32::try_from(device).map_err(|_| CUDA_ERROR_INVALID_DEVICE)?;
     let here = state.here().ok().filter(|here| state.contexts[here].device == device);
-    let of_device = state.devices.get(device as usize).ok_or(CUDA_ERROR_INVALID_DEVICE)?;
-    let context = here.or(of_device.primary);
+    if state.devices.len() <= device as usize {
+        return fail(CUDA_ERROR_INVALID_DEVICE);
+    }
+    let context = here.or(state.active_primary(device as usize));
     function_for(state, id, context.ok_or(CUDA_ERROR_INVALID_CONTEXT)?)
 }
 

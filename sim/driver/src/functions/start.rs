@@ -42,6 +42,8 @@ fn describe(text: Out<*const c_char>, found: Option<*const c_char>) -> Outcome {
 const SINCE: &[(&str, c_int)] = &[
     ("cuCtxCreate_v3", 11_040),
     ("cuCtxCreate_v4", 12_050),
+    ("cuCtxGetDevice_v2", 13_000),
+    ("cuCtxSynchronize_v2", 13_000),
     ("cuDeviceGetUuid_v2", 11_040),
     ("cuEventElapsedTime_v2", 12_080),
     ("cuGetProcAddress_v2", 12_000),
@@ -55,6 +57,7 @@ const SINCE: &[(&str, c_int)] = &[
     ("cuMemPrefetchAsync_v2", 12_020),
     ("cuStreamGetCaptureInfo_v2", 11_030),
     ("cuStreamGetCaptureInfo_v3", 12_030),
+    ("cuStreamGetCtx_v2", 12_050),
     ("cuStreamUpdateCaptureDependencies_v2", 12_030),
 ];
 
@@ -63,7 +66,8 @@ const SINCE: &[(&str, c_int)] = &[
 /// arguments of the newer one.
 const UNTIL: &[(&str, c_int)] = &[("cuGraphGetEdges", 12_030)];
 
-/// Flags of `cuGetProcAddress`: functions whose stream 0 is the legacy default stream, or the thread's.
+/// Flags of `cuGetProcAddress`: functions whose stream 0 is the legacy default stream (0 and 1), or the
+/// per-thread one (2).
 const GET_DEFAULT: u64 = 0;
 const GET_LEGACY_STREAM: u64 = 1;
 const GET_PER_THREAD_STREAM: u64 = 2;

@@ -4,7 +4,7 @@ use warpfold_driver::sys::*;
 
 use super::context::GREATEST_PRIORITY;
 use crate::failure::{Outcome, fail};
-use crate::ffi::{EventId, Out, StreamId};
+use crate::ffi::{EventId, Out, StreamId, put_if};
 use crate::world::{self, HostCall, HostFunction, Kind, Record, Work};
 
 pub(crate) fn cuStreamCreate(stream: Out<CUstream>, flags: c_uint) -> Outcome {
@@ -135,6 +135,16 @@ pub(crate) fn cuStreamGetCtx(stream: StreamId, ctx: Out<CUcontext>) -> Outcome {
     let mut state = world::lock();
     let stream = state.stream(stream)?;
     ctx.put(state.streams[&stream].context.raw())
+}
+
+/// Like [`cuStreamGetCtx`]; no stream belongs to a green context.
+pub(crate) fn cuStreamGetCtx_v2(
+    stream: StreamId,
+    ctx: Out<CUcontext>,
+    green: Option<Out<*mut c_void>>,
+) -> Outcome {
+    put_if(green, ptr::null_mut())?;
+    cuStreamGetCtx(stream, ctx)
 }
 
 pub(crate) fn cuStreamGetId(stream: StreamId, id: Out<c_ulonglong>) -> Outcome {

@@ -37,6 +37,8 @@ pub(crate) struct Context {
     pub(crate) bank_config: CUsharedconfig,
     /// Values that NVIDIA's runtime stores by key.
     pub(crate) local: BTreeMap<usize, LocalValue>,
+    /// Set while the destructors of these values run, after which the context is removed.
+    pub(crate) ends: bool,
 }
 
 /// A value of a context's storage.
@@ -145,25 +147,23 @@ impl State {
         id
     }
 
-    /// Returns the handle of a device's primary context, whether it is active or not, and reserves it
-    /// for the device.
-    pub(crate) fn reserve_primary(&mut self, device: u32) -> ContextId {
+    /// Returns the handle of a device's primary context, which need not be active.
+    pub(crate) fn primary_handle(&mut self, device: u32) -> ContextId {
         let at = device as usize;
-        let found = self.devices[at].reserved.or(self.devices[at].primary);
-        let id = found.unwrap_or_else(|| ContextId(self.new_handle()));
-        self.devices[at].reserved = Some(id);
-        id
+        let id = self.devices[at].primary.unwrap_or_else(|| ContextId(self.new_handle()));
+        *self.devices[at].primary.insert(id)
+    }
+
+    pub(crate) fn active_primary(&self, device: usize) -> Option<ContextId> {
+        self.devices[device].primary.filter(|id| self.contexts.contains_key(id))
     }
 
     /// Returns the active primary context of a device, which is created if there is none.
     pub(crate) fn activate_primary(&mut self, device: u32) -> ContextId {
-        let at = device as usize;
-        if let Some(id) = self.devices[at].primary {
-            return id;
+        let id = self.primary_handle(device);
+        if !self.contexts.contains_key(&id) {
+            self.add_context_as(id, device, self.devices[device as usize].primary_flags);
         }
-        let id = self.devices[at].reserved.unwrap_or_else(|| ContextId(self.new_handle()));
-        self.add_context_as(id, device, self.devices[at].primary_flags);
-        self.devices[at].primary = Some(id);
         id
     }
 
@@ -187,6 +187,7 @@ impl State {
             cache_config: CU_FUNC_CACHE_PREFER_NONE,
             bank_config: CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE,
             local: BTreeMap::new(),
+            ends: false,
         };
         self.contexts.insert(id, context);
         self.update_visible_memory();

@@ -56,12 +56,10 @@ pub(crate) struct Device {
     pub(crate) round: u64,
     pub(crate) addresses: Arc<AddressSpace>,
     pub(crate) whole: Arc<Budget>,
-    /// The primary context while it is active.
+    /// The handle of the primary context, active or not, from when it was first asked for.
     pub(crate) primary: Option<ContextId>,
     /// Number of retains of the primary context, which a reset does not change.
     pub(crate) retains: u64,
-    /// The handle that the primary context always has, from when it was asked for.
-    pub(crate) reserved: Option<ContextId>,
     /// Flags of the primary context, or of the next one to be created.
     pub(crate) primary_flags: u32,
     pub(crate) default_pool: Option<PoolId>,
@@ -141,7 +139,6 @@ impl Device {
             whole: Arc::clone(whole),
             primary: None,
             retains: 0,
-            reserved: None,
             primary_flags: 0,
             default_pool: None,
             pool: None,
