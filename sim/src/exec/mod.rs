@@ -27,13 +27,13 @@ mod memory;
 mod number_text;
 mod observed;
 mod print;
+mod probe;
 mod reach;
 mod special;
 mod texture;
 mod transfer;
 mod turn;
 mod warp;
-mod watched;
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -56,9 +56,9 @@ pub(crate) use explore::{Explorer, Found};
 use explored::World;
 pub(crate) use grid::{Limits, has_threads, run};
 use guided::Guide;
+pub(crate) use probe::{Observed, Steered};
 pub(crate) use transfer::{Moves, moves};
 use warp::Warp;
-pub(crate) use watched::{Observed, Steered};
 
 pub(crate) struct Launched<'a> {
     pub(crate) entry: &'a Entry,
@@ -81,7 +81,7 @@ pub(crate) struct Launched<'a> {
     /// Address of the workspace of a cooperative launch's barrier; 0 for none.
     pub(crate) workspace: u64,
     pub(crate) moves: Moves,
-    /// For each instruction, `true` if the observer ignores it; empty without an observer.
+    /// For each instruction, `true` if the observer ignores it; empty if there is no observer.
     pub(crate) ignored: Vec<bool>,
 }
 
@@ -217,7 +217,8 @@ type ProbeState = Option<Box<dyn Any + Send>>;
 
 /// Hooks into the executor, which is compiled for [`Off`], [`Observed`] and [`Steered`].
 pub(crate) trait Probe: Sync {
-    /// Set if instructions are reported as events. Otherwise the warps of a block may run in lockstep.
+    /// Set if `before` is called and events are made. Otherwise the warps of a block may run in
+    /// lockstep.
     const ENABLED: bool;
 
     /// Called before a warp executes an instruction in the lanes of a mask, if `ENABLED`.

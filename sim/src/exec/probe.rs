@@ -15,9 +15,9 @@ use super::warp::Warp;
 use super::{Launched, Probe, ProbeState};
 
 /// A probe that passes on events and, if `STEERED`, chooses the order of threads or records what is
-/// executed. A `STEERED` one asks its fields before every instruction.
+/// executed. Otherwise the checks before every instruction are compiled out.
 #[derive(Default)]
-pub(crate) struct Watched<'o, const STEERED: bool> {
+pub(crate) struct EventProbe<'o, const STEERED: bool> {
     /// Receives the events.
     observer: Option<&'o dyn Erased>,
     guide: Option<Guide>,
@@ -28,9 +28,9 @@ pub(crate) struct Watched<'o, const STEERED: bool> {
 }
 
 /// A probe of launches that are only observed.
-pub(crate) type Observed<'o> = Watched<'o, false>;
+pub(crate) type Observed<'o> = EventProbe<'o, false>;
 /// A probe of launches whose order is chosen, or whose instructions are recorded.
-pub(crate) type Steered<'o> = Watched<'o, true>;
+pub(crate) type Steered<'o> = EventProbe<'o, true>;
 
 impl<'o> Observed<'o> {
     pub(crate) fn by(observer: &'o dyn Erased) -> Self {
@@ -59,7 +59,7 @@ impl<'o> Steered<'o> {
     }
 }
 
-impl<const STEERED: bool> Probe for Watched<'_, STEERED> {
+impl<const STEERED: bool> Probe for EventProbe<'_, STEERED> {
     const ENABLED: bool = true;
 
     fn before(&self, warp: &mut Warp, launch: &Launched<'_>, inst: &Inst, mask: u32) -> Before {
