@@ -74,7 +74,10 @@ fn libraries() -> Result<PathBuf> {
     let folder = own.parent().map(|folder| folder.join("lib")).unwrap_or_default();
     for name in LIBRARIES {
         if !folder.join(name).is_file() {
-            bail!("{name} is missing in {}; build it with `cargo xtask build-sim`", folder.display());
+            bail!(
+                "{name} is missing in {}; install warpfold-sim again, or run `cargo xtask build-sim`",
+                folder.display()
+            );
         }
     }
     Ok(folder)

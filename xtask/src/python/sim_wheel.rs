@@ -51,6 +51,7 @@ pub(super) fn build(
         run(Command::new("strip").arg("--strip-debug").arg(&file))?;
         glibc = glibc.max(newest_glibc(&run(Command::new("objdump").arg("-T").arg(&file))?));
     }
+    ensure!(glibc > 0, "objdump -T prints no symbol version of glibc; build on a system with glibc");
     let out = tempfile::Builder::new().prefix("wheel-").tempdir_in(&place.folder)?;
     let platform = format!("manylinux_2_{glibc}_{}", env::consts::ARCH);
     let mut pip = Command::new(&place.python);
@@ -77,7 +78,9 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 /// Runs a program and returns its output.
 fn run(command: &mut Command) -> Result<String> {
     let program = command.get_program().display().to_string();
-    let output = command.output().with_context(|| format!("{program} does not start"))?;
+    let output = command
+        .output()
+        .with_context(|| format!("{program} does not start; the wheel needs pip and binutils"))?;
     let errors = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{program} failed ({}): {}", output.status, errors.trim());
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())

@@ -31,9 +31,6 @@ def load():
     Libraries that open or link against these names later get the simulator, because the dynamic linker reuses a loaded
     library with the requested soname. Raises `RuntimeError` if another `libcuda.so.1` is loaded already.
     """
-    search = [str(_DRIVER.parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
-    os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(search)
-    os.environ["WARPFOLD_LIBCUDA"] = str(_DRIVER)
     # Prints the errors of kernels on stderr, because a program itself only gets their codes.
     os.environ.setdefault("WARPFOLD_SIM_TELL", "1")
     driver = ctypes.CDLL(str(_DRIVER))
@@ -42,3 +39,7 @@ def load():
             "another libcuda.so.1 is loaded already; call warpfold_sim.load() before libraries that load CUDA's driver"
         )
     ctypes.CDLL(str(_RUNTIME))
+    folder, search = str(_DRIVER.parent), os.environ.get("LD_LIBRARY_PATH")
+    if folder not in (search or "").split(os.pathsep):
+        os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, [folder, search]))
+    os.environ["WARPFOLD_LIBCUDA"] = str(_DRIVER)
