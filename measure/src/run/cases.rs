@@ -2,8 +2,9 @@
 
 use std::{
     num::NonZero,
+    panic::resume_unwind,
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
-    thread,
+    thread::{self, ScopedJoinHandle},
 };
 
 use anyhow::{Context, Result};
@@ -106,7 +107,11 @@ impl Runs<'_> {
                     progress.inc(1);
                     record
                 };
-                records.extend(self.each(&takers().filter(has).collect::<Vec<_>>(), run)?);
+                // The times of variants on the CPU are real, in the simulator too.
+                let is_on_cpu = |variant: &&Variant| matches!(variant.work, Work::Cpu { .. });
+                let (on_cpu, others): (Vec<_>, Vec<_>) = takers().filter(has).partition(is_on_cpu);
+                records.extend(self.each(&others, run)?);
+                records.extend(on_cpu.iter().map(run).collect::<Result<Vec<_>>>()?);
                 if let Some((last, element)) = ordinary {
                     data.set(last, element);
                 }
@@ -124,19 +129,23 @@ impl Runs<'_> {
         if !self.on_simulator() {
             return items.iter().map(call).collect();
         }
-        // Not tasks of rayon: a worker that waits for a launch would run another task meanwhile.
+        // Not tasks of rayon, whose workers run other tasks while they wait for a launch.
         let threads = thread::available_parallelism().map_or(1, NonZero::get).min(items.len());
         let next = AtomicUsize::new(0);
         let work = || {
             let mut made = Vec::new();
             while let Some(item) = items.get(next.fetch_add(1, Relaxed)) {
-                made.push(call(item)?);
+                // After an error the other threads take no more items.
+                made.push(call(item).inspect_err(|_| next.store(items.len(), Relaxed))?);
             }
             Ok(made)
         };
         let made: Result<Vec<Vec<R>>> = thread::scope(|scope| {
             let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            threads.into_iter().map(|thread| thread.join().expect("no thread panics")).collect()
+            let join = |thread: ScopedJoinHandle<'_, _>| {
+                thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+            };
+            threads.into_iter().map(join).collect()
         });
         Ok(made?.into_iter().flatten().collect())
     }
