@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Cargo's name of each artifact, and its installed name.
-const BUILT: [(&str, &str); 3] = [
+pub(crate) const BUILT: [(&str, &str); 3] = [
     ("warpfold-sim", "warpfold-sim"),
     ("libcudart.so", "lib/libcudart.so.13"),
     ("libcuda.so", "lib/libcuda.so.1"),
@@ -84,7 +84,7 @@ pub(crate) fn cargo(workspace: &Workspace, optimized: bool, arguments: &[&OsStr]
 }
 
 /// Replaces a file that may be in use.
-fn replace(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn replace(from: &Path, to: &Path) -> Result<()> {
     let new = to.with_extension("new");
     fs::copy(from, &new)
         .and_then(|_| fs::rename(&new, to))

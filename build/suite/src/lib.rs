@@ -11,6 +11,7 @@ pub mod cub;
 pub mod embed_ptx;
 pub mod failure;
 pub mod machine;
+pub mod parallel;
 pub mod process;
 pub mod rust_cuda;
 pub mod rust_src;

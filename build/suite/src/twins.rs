@@ -8,11 +8,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
     time::{Duration, Instant},
 };
 
@@ -30,7 +25,7 @@ use crate::{
     cub,
     failure::Failure,
     machine::{Machine, version_of},
-    process, suite,
+    parallel, process, suite,
     workspace::Workspace,
 };
 
@@ -230,18 +225,12 @@ impl Job<'_> {
         }
         say!("compiling {} twins for {} with {}", twins.len(), self.arch, self.nvcc.name);
         let folder = tempfile::Builder::new().prefix(".twins-").tempdir_in(&self.workspace.target)?;
-        let next = AtomicUsize::new(0);
-        let results = Mutex::new(Vec::new());
-        let work = || {
-            while let Some(twin) = twins.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let result = self.compile(twin, folder.path());
-                results.lock().unwrap_or_else(PoisonError::into_inner).push(result);
-            }
-        };
-        let workers = thread::available_parallelism().map_or(1, usize::from).min(twins.len());
-        thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(work))));
-
-        let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut results = Vec::new();
+        parallel::in_order(
+            twins,
+            |twin| Ok(self.compile(twin, folder.path())),
+            |_, result| results.push(result),
+        )?;
         let (made, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
         let mut lines: Vec<String> =
             failed.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();

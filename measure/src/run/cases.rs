@@ -1,12 +1,5 @@
 //! Runs the catalogue's variants and returns a record of each run.
 
-use std::{
-    num::NonZero,
-    panic::resume_unwind,
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
-    thread::{self, ScopedJoinHandle},
-};
-
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use warpfold_suite::{
@@ -18,6 +11,8 @@ use warpfold_suite::{
     reference::Expected,
     transfer::{Transfer, TransferRequest},
 };
+
+use warpfold_suite_build::parallel;
 
 use super::Args;
 
@@ -107,47 +102,20 @@ impl Runs<'_> {
                     progress.inc(1);
                     record
                 };
-                // The times of variants on the CPU are real, in the simulator too.
-                let is_on_cpu = |variant: &&Variant| matches!(variant.work, Work::Cpu { .. });
-                let (on_cpu, others): (Vec<_>, Vec<_>) = takers().filter(has).partition(is_on_cpu);
-                records.extend(self.each(&others, run)?);
-                records.extend(on_cpu.iter().map(run).collect::<Result<Vec<_>>>()?);
+                // In the simulator only the times of variants on the CPU are real.
+                let (untimed, timed): (Vec<_>, Vec<_>) = takers().filter(has).partition(|variant| {
+                    self.on_simulator() && !matches!(variant.work, Work::Cpu { .. })
+                });
+                parallel::in_order(&untimed, run, |_, record| records.push(record))?;
+                for variant in &timed {
+                    records.push(run(variant)?);
+                }
                 if let Some((last, element)) = ordinary {
                     data.set(last, element);
                 }
             }
         }
         Ok(())
-    }
-
-    /// Calls a function for each item, in the simulator on several threads.
-    fn each<T: Sync, R: Send>(
-        &self,
-        items: &[T],
-        call: impl Fn(&T) -> Result<R> + Sync,
-    ) -> Result<Vec<R>> {
-        if !self.on_simulator() {
-            return items.iter().map(call).collect();
-        }
-        // Not tasks of rayon, whose workers run other tasks while they wait for a launch.
-        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(items.len());
-        let next = AtomicUsize::new(0);
-        let work = || {
-            let mut made = Vec::new();
-            while let Some(item) = items.get(next.fetch_add(1, Relaxed)) {
-                // After an error the other threads take no more items.
-                made.push(call(item).inspect_err(|_| next.store(items.len(), Relaxed))?);
-            }
-            Ok(made)
-        };
-        let made: Result<Vec<Vec<R>>> = thread::scope(|scope| {
-            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            let join = |thread: ScopedJoinHandle<'_, _>| {
-                thread.join().unwrap_or_else(|panic| resume_unwind(panic))
-            };
-            threads.into_iter().map(join).collect()
-        });
-        Ok(made?.into_iter().flatten().collect())
     }
 
     fn takers(&self, dtype: Dtype) -> impl Iterator<Item = &'static Variant> {

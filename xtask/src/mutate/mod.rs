@@ -16,19 +16,14 @@ mod program;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    num::NonZero,
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::{
-        atomic::{AtomicUsize, Ordering},
-        mpsc,
-    },
-    thread,
 };
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use warpfold_suite::say;
+use warpfold_suite_build::parallel::in_order;
 
 use crate::{suite, workspace::Workspace};
 
@@ -111,50 +106,6 @@ fn unchanged(chosen: &[&Mutation]) -> Vec<Tests> {
     suites.into_iter().map(|((suite, _), names)| Tests { suite: suite.clone(), names }).collect()
 }
 
-/// Runs `run` on each item, on as many threads as there are processors, because some tests wait for long
-/// and most are single-threaded. Results are passed to `tell` in the order of the items, up to the first
-/// error.
-fn in_order<T: Sync, R: Send>(
-    items: &[T],
-    run: impl Fn(&T) -> Result<R> + Sync,
-    mut tell: impl FnMut(&T, R),
-) -> Result<()> {
-    let (next, (sender, results)) = (AtomicUsize::new(0), mpsc::channel());
-    let work = |sender: mpsc::Sender<_>| {
-        while let Some((at, item)) = take(&next, items) {
-            let result = run(item);
-            if result.is_err() {
-                // Stops the other threads from starting further items.
-                next.store(items.len(), Ordering::Relaxed);
-            }
-            // The receiver is dropped after an error.
-            let _ = sender.send((at, result));
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, NonZero::get) {
-            let (work, sender) = (&work, sender.clone());
-            scope.spawn(move || work(sender));
-        }
-        drop(sender);
-        let mut early = BTreeMap::new();
-        let mut told = 0;
-        for (at, result) in results {
-            early.insert(at, result);
-            while let Some(result) = early.remove(&told) {
-                tell(&items[told], result?);
-                told += 1;
-            }
-        }
-        Ok(())
-    })
-}
-
-fn take<'a, T>(next: &AtomicUsize, items: &'a [T]) -> Option<(usize, &'a T)> {
-    let at = next.fetch_add(1, Ordering::Relaxed);
-    Some((at, items.get(at)?))
-}
-
 impl Mutation {
     /// Returns a file's text with the change in a branch.
     fn made_in(&self, text: &str) -> Result<String> {
@@ -190,8 +141,6 @@ fn marked(replace: &str) -> (&str, &str, &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -209,25 +158,6 @@ mod tests {
             unchanged(&all.iter().collect::<Vec<_>>()).iter().map(Tests::to_string).collect();
         let expected = ["--lib", "--lib -- a b c", "--test x"];
         assert_eq!(found, expected.map(|suite| format!("cargo test --package p {suite}")));
-    }
-
-    #[test]
-    fn results_are_reported_in_order_up_to_an_error() {
-        let told = |fails: Option<u64>| {
-            let mut told = Vec::new();
-            let run = |item: &u64| {
-                thread::sleep(Duration::from_millis(10 * (item % 3)));
-                ensure!(fails != Some(*item), "{item} fails");
-                Ok(item + 1)
-            };
-            let result = in_order(&(0..20).collect::<Vec<_>>(), run, |item, result| {
-                assert_eq!(result, item + 1);
-                told.push(*item);
-            });
-            (told, result.map_err(|error| error.to_string()))
-        };
-        assert_eq!(told(None), ((0..20).collect(), Ok(())));
-        assert_eq!(told(Some(7)), ((0..7).collect(), Err("7 fails".to_owned())));
     }
 
     fn mutation(replace: &str) -> Mutation {

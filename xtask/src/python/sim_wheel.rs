@@ -9,12 +9,20 @@ use std::{
     env, fs,
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
 
 use super::{Place, wheels_of};
-use crate::workspace::Workspace;
+use crate::{
+    build_sim::{self, BUILT},
+    process,
+    workspace::Workspace,
+};
+
+/// Time limit of pip and of binutils, far above their time.
+const LIMIT: Duration = Duration::from_secs(600);
 
 const PACKAGE: &str = "package/warpfold_sim";
 
@@ -28,9 +36,6 @@ const SOURCES: [(&str, &str); 6] = [
     ("sim/LICENSE-MIT", "LICENSE-MIT"),
 ];
 
-/// The files that `cargo xtask build-sim` has built.
-const BUILT: [&str; 3] = ["warpfold-sim", "lib/libcuda.so.1", "lib/libcudart.so.13"];
-
 /// Builds the wheel in a folder, and returns its path.
 pub(super) fn build(
     workspace: &Workspace,
@@ -42,12 +47,12 @@ pub(super) fn build(
     let project = tempfile::Builder::new().prefix("sim-wheel-").tempdir_in(&place.folder)?;
     fs::create_dir_all(project.path().join(PACKAGE).join("lib"))?;
     for (source, name) in SOURCES {
-        copy(&workspace.root.join(source), &project.path().join(name))?;
+        build_sim::replace(&workspace.root.join(source), &project.path().join(name))?;
     }
     let mut glibc = 0;
-    for name in BUILT {
+    for (_, name) in BUILT {
         let file = project.path().join(PACKAGE).join(name);
-        copy(&built.join(name), &file)?;
+        build_sim::replace(&built.join(name), &file)?;
         run(Command::new("strip").arg("--strip-debug").arg(&file))?;
         glibc = glibc.max(newest_glibc(&run(Command::new("objdump").arg("-T").arg(&file))?));
     }
@@ -65,25 +70,16 @@ pub(super) fn build(
     let made = wheels_of(out.path())?.pop().context("pip wrote no wheel of warpfold-sim")?;
     fs::create_dir_all(folder).with_context(|| format!("{} cannot be created", folder.display()))?;
     let wheel = folder.join(made.file_name().expect("paths of a folder have names"));
-    copy(&made, &wheel)?;
+    build_sim::replace(&made, &wheel)?;
     Ok(wheel)
-}
-
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    fs::copy(from, to)
-        .map(drop)
-        .with_context(|| format!("{} cannot be copied to {}", from.display(), to.display()))
 }
 
 /// Runs a program and returns its output.
 fn run(command: &mut Command) -> Result<String> {
     let program = command.get_program().display().to_string();
-    let output = command
-        .output()
-        .with_context(|| format!("{program} does not start; the wheel needs pip and binutils"))?;
-    let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{program} failed ({}): {}", output.status, errors.trim());
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    process::run(command, LIMIT)
+        .and_then(process::Output::success)
+        .with_context(|| format!("{program} failed; the wheel needs pip and binutils"))
 }
 
 /// Returns the newest minor version of glibc 2 among the symbol versions that objdump printed.
