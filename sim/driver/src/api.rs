@@ -47,18 +47,12 @@ macro_rules! export {
 
         pub(crate) const NAMES: &[&str] = &[$(stringify!($name)),*];
 
-        pub(crate) fn find(name: &str) -> Option<NonNull<c_void>> {
+        /// Returns a function by its exported name. If `per_thread`, stream 0 is the calling thread's
+        /// default stream for it.
+        pub(crate) fn find(name: &str, per_thread: bool) -> Option<NonNull<c_void>> {
             let function: *mut c_void = match name {
+                $(stringify!($name) if per_thread => per_thread::$name as *mut c_void,)*
                 $(stringify!($name) => exported::$name as *mut c_void,)*
-                _ => return None,
-            };
-            NonNull::new(function)
-        }
-
-        /// Returns a function for which stream 0 is the calling thread's default stream.
-        pub(crate) fn find_per_thread(name: &str) -> Option<NonNull<c_void>> {
-            let function: *mut c_void = match name {
-                $(stringify!($name) => per_thread::$name as *mut c_void,)*
                 _ => return None,
             };
             NonNull::new(function)

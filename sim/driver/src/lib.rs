@@ -106,7 +106,7 @@ impl Provider for Simulator {
     }
 
     fn find(&self, name: &str) -> Option<NonNull<c_void>> {
-        api::find(name)
+        api::find(name, false)
     }
 
     fn detail(&self) -> Option<String> {

@@ -148,7 +148,7 @@ static CONTEXT_CHECKS_TABLE: ContextChecks = ContextChecks {
 
 /// Returns the table of an identifier. NVIDIA's libraries ask for more tables than these and work
 /// without them.
-pub(crate) fn find(id: &CUuuid) -> Option<*const c_void> {
+fn find(id: &CUuuid) -> Option<*const c_void> {
     Some(match u128::from_be_bytes(id.bytes) {
         0x6bd5fb6c_5bf4_e74a_8987_d93912fd9df9 => (&raw const RUNTIME_TABLE).cast(),
         0x42d85a81_23f6_cb47_8298_f6e78a3aecdc => (&raw const THREAD_STORAGE_TABLE).cast(),

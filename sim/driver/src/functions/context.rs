@@ -203,9 +203,7 @@ pub(crate) fn cuCtxGetCurrent(ctx: Out<CUcontext>) -> Outcome {
 }
 
 pub(crate) fn cuCtxGetDevice(device: Out<CUdevice>) -> Outcome {
-    let mut state = world::lock();
-    let here = state.here_or_lost()?;
-    device.put(state.context(here)?.device as CUdevice)
+    cuCtxGetDevice_v2(device, ContextId(0))
 }
 
 pub(crate) fn cuCtxGetDevice_v2(device: Out<CUdevice>, ctx: ContextId) -> Outcome {

@@ -92,15 +92,15 @@ pub(crate) fn cuGetProcAddress_v2(
     flags: u64,
     symbol_status: Option<Out<CUdriverProcAddressQueryResult>>,
 ) -> Outcome {
-    let find = match flags {
-        GET_DEFAULT | GET_LEGACY_STREAM => api::find,
-        GET_PER_THREAD_STREAM => api::find_per_thread,
+    let per_thread = match flags {
+        GET_DEFAULT | GET_LEGACY_STREAM => false,
+        GET_PER_THREAD_STREAM => true,
         _ => {
             let detail = format!("the flags are {flags}; allowed are 0, 1 and 2");
             return fail_with(CUDA_ERROR_INVALID_VALUE, detail);
         }
     };
-    let found = exported_name(&symbol.0, cuda_version).and_then(|name| find(&name));
+    let found = exported_name(&symbol.0, cuda_version).and_then(|name| api::find(&name, per_thread));
     let found = found.or_else(|| api::absent(&symbol.0));
     let status = match found {
         Some(_) => CU_GET_PROC_ADDRESS_SUCCESS,
