@@ -2,6 +2,7 @@
 //! cannot be read.
 
 use std::{
+    collections::HashMap,
     env,
     error::Error,
     fmt::Write as _,
@@ -9,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde_json::Value;
+use tinyjson::{InnerAsRef, JsonValue};
 
 /// Format version of the tuning files that this script reads.
 const FORMAT: u64 = 1;
@@ -58,7 +59,7 @@ fn tunings() -> Result<String> {
 }
 
 fn tuning(path: &Path) -> Result<String> {
-    let file: Value = serde_json::from_str(&fs::read_to_string(path)?)?;
+    let file: JsonValue = fs::read_to_string(path)?.parse()?;
     let format = number(&file, "format")?;
     if format != FORMAT {
         return Err(format!("format is {format}; this version reads {FORMAT}").into());
@@ -80,8 +81,8 @@ fn tuning(path: &Path) -> Result<String> {
     Ok(list)
 }
 
-fn bracket(bracket: &Value) -> Result<String> {
-    let up_to = match bracket.get("up_to") {
+fn bracket(bracket: &JsonValue) -> Result<String> {
+    let up_to = match member(bracket, "up_to") {
         None => "None".to_owned(),
         Some(_) => format!("Some({})", number(bracket, "up_to")?),
     };
@@ -90,11 +91,11 @@ fn bracket(bracket: &Value) -> Result<String> {
         "bulk" => "Bulk",
         other => return Err(format!("kernel is `{other}`; there are grid and bulk").into()),
     };
-    let blocks = &bracket["blocks"];
-    let (kind, count) = match (blocks.get("total"), blocks.get("per_multiprocessor")) {
+    let blocks = member(bracket, "blocks").ok_or("a bracket has no blocks")?;
+    let (kind, count) = match (member(blocks, "total"), member(blocks, "per_multiprocessor")) {
         (Some(_), None) => ("Total", number(blocks, "total")?),
         (None, Some(_)) => ("PerMultiprocessor", number(blocks, "per_multiprocessor")?),
-        _ => return Err(format!("blocks is {blocks}; give total or per_multiprocessor").into()),
+        _ => return Err("blocks have either total or per_multiprocessor".into()),
     };
     let block = number(bracket, "block")?;
     Ok(format!(
@@ -103,15 +104,26 @@ fn bracket(bracket: &Value) -> Result<String> {
     ))
 }
 
-fn number(value: &Value, key: &str) -> Result<u64> {
-    value[key].as_u64().ok_or_else(|| format!("{key} is {}; give a number", value[key]).into())
+fn member<'v>(value: &'v JsonValue, key: &str) -> Option<&'v JsonValue> {
+    value.get::<HashMap<String, JsonValue>>()?.get(key)
 }
 
-fn text<'v>(value: &'v Value, key: &str) -> Result<&'v str> {
-    value[key].as_str().ok_or_else(|| format!("{key} is {}; give a string", value[key]).into())
+/// Returns a member of an object. `kind` is the name of `T` in JSON.
+fn require<'v, T: InnerAsRef>(value: &'v JsonValue, key: &str, kind: &str) -> Result<&'v T> {
+    let member = member(value, key).and_then(JsonValue::get);
+    member.ok_or_else(|| format!("{key} is missing or not a {kind}").into())
 }
 
-fn array<'v>(value: &'v Value, key: &str) -> Result<&'v [Value]> {
-    let array = value[key].as_array().map(Vec::as_slice);
-    array.ok_or_else(|| format!("{key} is {}; give a list", value[key]).into())
+fn number(value: &JsonValue, key: &str) -> Result<u64> {
+    let &number = require::<f64>(value, key, "number")?;
+    let is_exact = number >= 0.0 && number < (1_u64 << 53) as f64 && number.fract() == 0.0;
+    is_exact.then_some(number as u64).ok_or_else(|| format!("{key} is {number}; give an integer").into())
+}
+
+fn text<'v>(value: &'v JsonValue, key: &str) -> Result<&'v str> {
+    Ok(require::<String>(value, key, "string")?)
+}
+
+fn array<'v>(value: &'v JsonValue, key: &str) -> Result<&'v [JsonValue]> {
+    Ok(require::<Vec<JsonValue>>(value, key, "list")?)
 }

@@ -33,7 +33,7 @@ mod words;
 pub use arch::{Arch, BadArch};
 pub use entries::with_entry_only;
 pub use parameters::{Declared, parameters};
-pub use token::{NoToken, Token, Tokens, tokens};
+pub use token::{NoToken, Token, Tokens, decimal_len, tokens};
 pub use words::{Endless, Word, Words, words};
 
 /// Runs the README's examples as doctests.

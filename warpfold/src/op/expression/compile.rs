@@ -5,9 +5,7 @@
 
 use std::ops::Range;
 
-use logos::Logos;
-
-use super::token::Token;
+use super::token::{Token, tokens};
 use crate::{
     Error,
     names::{Dtype, MapOp},
@@ -179,8 +177,8 @@ impl<'t> Compiler<'t> {
         }
         (self.text, self.next) = (text, 0);
         self.tokens.clear();
-        for (token, range) in Token::lexer(text).spanned() {
-            let Ok(token) = token else {
+        for (token, range) in tokens(text) {
+            let Some(token) = token else {
                 let character = text[range.start..].chars().next().unwrap_or_default();
                 return Err(self.error(range.start, format!("unexpected character {character:?}")));
             };
