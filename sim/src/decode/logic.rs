@@ -2,7 +2,7 @@
 
 use crate::ast::{Operand, Type};
 use crate::lanes::bits::{PermuteMode, funnel, logic3, permute, permute_mode};
-use crate::lanes::{AluFn, Regs, alu, each, lanes_of, uniform};
+use crate::lanes::{AluFn, Regs, U32, alu, each, lanes_of, map, uniform};
 use crate::program::{Op, Operands};
 
 use super::context::{Context, Result, immediate};
@@ -81,12 +81,7 @@ pub(super) fn lop3(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     }
     let f: AluFn = |r, o, m| {
         let lut = o.imm;
-        crate::lanes::map::<crate::lanes::U32, crate::lanes::U32, crate::lanes::U32, crate::lanes::U32>(
-            r,
-            o,
-            m,
-            |a, b, c| logic3(lut, a, b, c),
-        );
+        map::<true, U32, U32, U32, U32>(r, o, m, |a, b, c| logic3(lut, a, b, c));
     };
     let (a, b, c) = (cx.source(1, ty)?, cx.source(2, ty)?, cx.source(3, ty)?);
     let d = cx.destination(0, ty)?;

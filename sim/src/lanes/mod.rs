@@ -1,9 +1,10 @@
 //! Lane arithmetic: turns a function on scalars into one on register rows (a value for each lane).
 //!
 //! [`alu!`] makes an [`AluFn`] that computes all 32 lanes and then keeps those of the mask. Without
-//! branches it is vectorised, for each vector extension that a host may have ([`compiled`]). [`each!`]
-//! makes one that visits only the lanes of the mask, for functions too long to be vectorised; these
-//! receive the instruction's constant as their first argument.
+//! branches it is vectorised, for each vector extension that a host may have ([`compiled`]); on x86-64
+//! without AVX2 it goes lane by lane, since vectors of so few lanes are not worth a further version of
+//! every function. [`each!`] makes one that visits only the lanes of the mask, for functions too long
+//! to be vectorised; these receive the instruction's constant as their first argument.
 
 pub(crate) mod bits;
 pub(crate) mod convert;
@@ -221,12 +222,15 @@ pub(crate) fn lanes_of(mask: u32) -> impl Iterator<Item = usize> {
 
 /// Computes `d = f(a, b, c)` in all lanes, and stores the results of the lanes of `mask`.
 #[inline(always)]
-pub(crate) fn map<D: Target, A: Source, B: Source, C: Source>(
+pub(crate) fn map<const EXTENDED: bool, D: Target, A: Source, B: Source, C: Source>(
     regs: &mut Regs,
     o: &Operands,
     mask: u32,
     f: impl Fn(A::Value, B::Value, C::Value) -> D::Value,
 ) {
+    if !EXTENDED && cfg!(target_arch = "x86_64") {
+        return visit::<D, A, B, C>(regs, o, mask, |_, a, b, c| f(a, b, c));
+    }
     let mut values = [D::Raw::default(); LANES];
     let (a, b, c) = (A::rows(regs, o.a), B::rows(regs, o.b), C::rows(regs, o.c));
     for (lane, value) in values.iter_mut().enumerate() {
@@ -253,12 +257,20 @@ pub(crate) fn visit<D: Target, A: Source, B: Source, C: Source>(
 }
 
 #[inline(always)]
-pub(crate) fn test<A: Source, B: Source>(
+pub(crate) fn test<const EXTENDED: bool, A: Source, B: Source>(
     regs: &Regs,
     o: &Operands,
     f: impl Fn(A::Value, B::Value) -> bool,
 ) -> u32 {
     let (a, b) = (A::rows(regs, o.a), B::rows(regs, o.b));
+    if !EXTENDED && cfg!(target_arch = "x86_64") {
+        let mut mask = 0;
+        // `black_box` keeps the loop from being unrolled.
+        for_each_lane(black_box(FULL), |lane| {
+            mask |= u32::from(f(A::lane(a, lane), B::lane(b, lane))) << lane;
+        });
+        return mask;
+    }
     let mut holds = [0; LANES];
     for (lane, holds) in holds.iter_mut().enumerate() {
         *holds = if f(A::lane(a, lane), B::lane(b, lane)) { u8::MAX } else { 0 };
@@ -281,34 +293,34 @@ fn bits_of(bytes: &[u8; LANES]) -> u32 {
 }
 
 #[inline(always)]
-pub(crate) fn map1<D: Target, A: Source>(
+pub(crate) fn map1<const EXTENDED: bool, D: Target, A: Source>(
     regs: &mut Regs,
     o: &Operands,
     mask: u32,
     f: impl Fn(A::Value) -> D::Value,
 ) {
-    map::<D, A, Nil, Nil>(regs, o, mask, |a, (), ()| f(a));
+    map::<EXTENDED, D, A, Nil, Nil>(regs, o, mask, |a, (), ()| f(a));
 }
 
 #[inline(always)]
-pub(crate) fn map2<D: Target, A: Source, B: Source>(
+pub(crate) fn map2<const EXTENDED: bool, D: Target, A: Source, B: Source>(
     regs: &mut Regs,
     o: &Operands,
     mask: u32,
     f: impl Fn(A::Value, B::Value) -> D::Value,
 ) {
-    map::<D, A, B, Nil>(regs, o, mask, |a, b, ()| f(a, b));
+    map::<EXTENDED, D, A, B, Nil>(regs, o, mask, |a, b, ()| f(a, b));
 }
 
 #[inline(always)]
-pub(crate) fn map_uniform<D: Target, A: Source>(
+pub(crate) fn map_uniform<const EXTENDED: bool, D: Target, A: Source>(
     regs: &mut Regs,
     o: &Operands,
     mask: u32,
     f: impl Fn(u32, A::Value) -> D::Value,
 ) {
     let imm = o.imm;
-    map::<D, A, Nil, Nil>(regs, o, mask, |a, (), ()| f(imm, a));
+    map::<EXTENDED, D, A, Nil, Nil>(regs, o, mask, |a, (), ()| f(imm, a));
 }
 
 #[inline(always)]
@@ -380,12 +392,13 @@ pub(crate) fn is_spaced(row: &Row64, stride: usize) -> bool {
 
 /// A function on register rows, as a type for [`compiled`].
 pub(crate) trait RowFunction {
-    /// Runs the function; `FUSED` is set if the host has fused multiply-add.
-    fn run<const FUSED: bool>(regs: &mut Regs, o: &Operands, mask: u32);
+    /// Runs the function. `EXTENDED` is set if it is compiled for a host with vector extensions and
+    /// fused multiply-add.
+    fn run<const EXTENDED: bool>(regs: &mut Regs, o: &Operands, mask: u32);
 }
 
 pub(crate) trait RowTest {
-    fn run(regs: &Regs, o: &Operands) -> u32;
+    fn run<const EXTENDED: bool>(regs: &Regs, o: &Operands) -> u32;
 }
 
 /// Returns a function on register rows, compiled for the best target of this host. The closure is
@@ -395,8 +408,8 @@ pub(crate) trait RowTest {
     dispatcher = "direct"
 )]
 pub(crate) fn compiled<F: RowFunction>() -> AluFn {
-    const FUSED: bool = target_cfg_f!(target_feature = "fma");
-    |regs, o, mask| F::run::<FUSED>(regs, o, mask)
+    const EXTENDED: bool = target_cfg_f!(target_feature = "fma");
+    |regs, o, mask| F::run::<EXTENDED>(regs, o, mask)
 }
 
 #[multiversion(
@@ -404,22 +417,23 @@ pub(crate) fn compiled<F: RowFunction>() -> AluFn {
     dispatcher = "direct"
 )]
 pub(crate) fn compiled_test<F: RowTest>() -> CompareFn {
-    |regs, o| F::run(regs, o)
+    const EXTENDED: bool = target_cfg_f!(target_feature = "fma");
+    |regs, o| F::run::<EXTENDED>(regs, o)
 }
 
-/// An [`AluFn`] that calls `map`, `visit` or one of their variants for given views. In `$f`, the
-/// constant `FUSED` is set if the host has fused multiply-add.
+/// An [`AluFn`] that calls `map` or one of its variants for given views. In `$f`, the constant
+/// `EXTENDED` is set if the host has fused multiply-add.
 macro_rules! row_function {
     ($call:ident, [$($view:ident),+], $f:expr) => {{
         struct Compiled;
         impl $crate::lanes::RowFunction for Compiled {
             #[inline(always)]
-            fn run<const FUSED: bool>(
+            fn run<const EXTENDED: bool>(
                 r: &mut $crate::lanes::Regs,
                 o: &$crate::program::Operands,
                 m: u32,
             ) {
-                $crate::lanes::$call::<$($crate::lanes::$view),+>(r, o, m, $f);
+                $crate::lanes::$call::<EXTENDED, $($crate::lanes::$view),+>(r, o, m, $f);
             }
         }
         $crate::lanes::compiled::<Compiled>()
@@ -442,20 +456,26 @@ macro_rules! alu {
 /// Like [`alu!`] with three sources; the first argument is set if the host has fused multiply-add.
 macro_rules! fused {
     ($d:ident <- $a:ident, $b:ident, $c:ident: $f:expr) => {
-        $crate::lanes::row_function!(map, [$d, $a, $b, $c], |a, b, c| $f(FUSED, a, b, c))
+        $crate::lanes::row_function!(map, [$d, $a, $b, $c], |a, b, c| $f(EXTENDED, a, b, c))
     };
 }
 
-/// Like [`alu!`], lane by lane, with the instruction's constant as the first argument.
+/// An [`AluFn`] that goes lane by lane, with the instruction's constant as the first argument. It is not
+/// compiled for vector extensions, because it would not use them.
 macro_rules! each {
     ($d:ident <- $a:ident: $f:expr) => {
-        $crate::lanes::row_function!(visit1, [$d, $a], $f)
+        $crate::lanes::each!(visit1, [$d, $a], $f)
     };
     ($d:ident <- $a:ident, $b:ident: $f:expr) => {
-        $crate::lanes::row_function!(visit2, [$d, $a, $b], $f)
+        $crate::lanes::each!(visit2, [$d, $a, $b], $f)
     };
     ($d:ident <- $a:ident, $b:ident, $c:ident: $f:expr) => {
-        $crate::lanes::row_function!(visit, [$d, $a, $b, $c], $f)
+        $crate::lanes::each!(visit, [$d, $a, $b, $c], $f)
+    };
+    ($call:ident, [$($view:ident),+], $f:expr) => {
+        (|regs, operands, mask| {
+            $crate::lanes::$call::<$($crate::lanes::$view),+>(regs, operands, mask, $f)
+        }) as $crate::lanes::AluFn
     };
 }
 
@@ -473,8 +493,8 @@ macro_rules! compare {
         struct Compiled;
         impl $crate::lanes::RowTest for Compiled {
             #[inline(always)]
-            fn run(r: &$crate::lanes::Regs, o: &$crate::program::Operands) -> u32 {
-                $crate::lanes::test::<$crate::lanes::$t, $crate::lanes::$t>(r, o, $f)
+            fn run<const EXTENDED: bool>(r: &$crate::lanes::Regs, o: &$crate::program::Operands) -> u32 {
+                $crate::lanes::test::<EXTENDED, $crate::lanes::$t, $crate::lanes::$t>(r, o, $f)
             }
         }
         $crate::lanes::compiled_test::<Compiled>()
@@ -482,3 +502,33 @@ macro_rules! compare {
 }
 
 pub(crate) use {alu, compare, each, fused, row_function, uniform};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registers() -> Regs {
+        let mut regs = Regs { words: File::new(3), ..Regs::default() };
+        for lane in 0..LANES {
+            regs.words[0][lane] = (lane as u32).wrapping_mul(0x9e37_79b9);
+            regs.words[1][lane] = !(lane as u32) << (lane % 7);
+        }
+        regs
+    }
+
+    const OPERANDS: Operands = Operands { d: 2, a: 0, b: 1, c: 0, imm: 0, e: 0 };
+
+    #[test]
+    fn hosts_without_extensions_compute_the_same() {
+        for mask in [FULL, 0, 1, 0x8000_0000, 0x00ff_a5a5] {
+            let (mut extended, mut plain) = (registers(), registers());
+            map2::<true, U32, U32, U32>(&mut extended, &OPERANDS, mask, |a, b| a ^ b);
+            map2::<false, U32, U32, U32>(&mut plain, &OPERANDS, mask, |a, b| a ^ b);
+            assert_eq!(extended.words[2], plain.words[2], "{mask:08x}");
+        }
+        let regs = registers();
+        let extended = test::<true, I32, I32>(&regs, &OPERANDS, |a, b| a < b);
+        assert_eq!(extended, test::<false, I32, I32>(&regs, &OPERANDS, |a, b| a < b));
+        assert!(extended != 0 && extended != FULL, "{extended:08x}");
+    }
+}
