@@ -25,6 +25,10 @@ pub(crate) const BUILT: [(&str, &str); 3] = [
     ("libcuda.so", "lib/libcuda.so.1"),
 ];
 
+/// The linker script by which programs that are linked with `-lcuda` are bound to the simulator, and
+/// its text. It is not in the folder of the libraries, because some programs open `libcuda.so` there.
+const LINK: (&str, &str) = ("link/lib64/libcuda.so", "INPUT(libcuda.so.1)\n");
+
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -67,6 +71,7 @@ pub fn ensure(workspace: &Workspace, optimized: bool) -> Result<PathBuf> {
         let target = if built == "libcuda.so" { &apart } else { &workspace.target };
         replace(&target.join(profile).join(built), &folder.join(called))?;
     }
+    write_link(&folder)?;
     Ok(folder)
 }
 
@@ -81,6 +86,15 @@ pub(crate) fn cargo(workspace: &Workspace, optimized: bool, arguments: &[&OsStr]
         bail!("{cargo:?} failed: {}", String::from_utf8_lossy(&output.stderr));
     }
     Ok(())
+}
+
+/// Writes [`LINK`] in a folder.
+pub(crate) fn write_link(folder: &Path) -> Result<()> {
+    let (name, text) = LINK;
+    let path = folder.join(name);
+    fs::create_dir_all(path.parent().expect("it is in a folder"))
+        .and_then(|()| fs::write(&path, text))
+        .with_context(|| format!("{} cannot be written", path.display()))
 }
 
 /// Replaces a file that may be in use.

@@ -24,6 +24,9 @@ use crate::{Done, call::Limits, report::ReportArgs};
 
 const LIBRARIES: [&str; 2] = ["libcuda.so.1", "libcudart.so.13"];
 
+/// The variable by which build scripts of Rust's CUDA crates find the folder `lib64` with `libcuda.so`.
+const LINK_VARIABLE: &str = "CUDA_LIBRARY_PATH";
+
 /// Largest `--round`: the size of a GPU page.
 const MOST_ROUND: u64 = 2 << 20;
 
@@ -83,23 +86,28 @@ fn libraries() -> Result<PathBuf> {
     Ok(folder)
 }
 
+/// Returns the folders of a variable of the environment, after others.
+fn preceded(variable: &str, others: &[&Path]) -> Result<OsString> {
+    let mut folders: Vec<PathBuf> = others.iter().copied().map(Path::to_owned).collect();
+    if let Some(before) = env::var_os(variable) {
+        folders.extend(env::split_paths(&before));
+    }
+    env::join_paths(folders).context("the name of a library folder has a colon")
+}
+
 pub(crate) fn run(args: &Args) -> Result<Done> {
     if !(args.round.is_power_of_two() && args.round <= MOST_ROUND) {
         bail!("--round is {}; give a power of two from 1 to {MOST_ROUND}", args.round);
     }
     let folder = libraries()?;
     let (program, rest) = args.call.split_first().expect("clap asks for it");
-    let mut search = vec![folder.clone()];
-    if let Some(before) = env::var_os("LD_LIBRARY_PATH") {
-        search.extend(env::split_paths(&before));
-    }
+    let link = folder.with_file_name("link");
     let mut command = Command::new(program);
     command
         .args(rest)
-        .env(
-            "LD_LIBRARY_PATH",
-            env::join_paths(search).context("the name of a library folder has a colon")?,
-        )
+        .env("LD_LIBRARY_PATH", preceded("LD_LIBRARY_PATH", &[&folder])?)
+        // For linkers that the program starts: `-lcuda` finds a linker script, which names libcuda.so.1.
+        .env("LIBRARY_PATH", preceded("LIBRARY_PATH", &[&link.join("lib64"), &folder])?)
         .env("WARPFOLD_LIBCUDA", folder.join(LIBRARIES[0]))
         .env("WARPFOLD_SIM_DEVICES", args.gpus.to_string())
         .env("WARPFOLD_SIM_ROUND", args.round.to_string())
@@ -107,6 +115,9 @@ pub(crate) fn run(args: &Args) -> Result<Done> {
         .env("WARPFOLD_SIM_TELL", "1")
         .env(exchange::STEPS, args.limits.steps.to_string())
         .env(exchange::SECONDS, args.limits.seconds.to_string());
+    if env::var_os(LINK_VARIABLE).is_none() {
+        command.env(LINK_VARIABLE, &link);
+    }
     if let Some(capability) = &args.capability {
         command.env(CAPABILITY_VARIABLE, capability);
     }

@@ -409,6 +409,27 @@ mod linux {
         assert_eq!(exec(&["false"]).status.code(), Some(1));
     }
 
+    /// Linkers find the simulator as `-lcuda`, without a CUDA toolkit, and so do build scripts that read
+    /// `CUDA_LIBRARY_PATH`.
+    #[test]
+    fn programs_that_a_program_compiles_are_linked_with_the_simulator() {
+        let Some(made) = made() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let source = "#include <stdio.h>\n\
+            int cuInit(unsigned), cuDeviceGetCount(int *);\n\
+            int main() { int n = 0; cuInit(0); cuDeviceGetCount(&n); printf(\"%d\\n\", n); }\n";
+        fs::write(folder.path().join("count.c"), source).unwrap();
+        let run = |script: &str| {
+            let mut command = Command::new(&made.command);
+            command.args(["exec", "--gpus", "3", "--allow-no-launch", "--", "sh", "-c", script]);
+            command.current_dir(folder.path()).env_remove("CUDA_LIBRARY_PATH").output().unwrap()
+        };
+        let output = run("cc count.c -o count -lcuda && ./count");
+        assert_eq!(said(&output).0, "3\n", "{output:?}");
+        let output = run("cat $CUDA_LIBRARY_PATH/lib64/libcuda.so");
+        assert_eq!(said(&output).0, "INPUT(libcuda.so.1)\n", "{output:?}");
+    }
+
     /// The simulator's libraries are in the folder `lib` beside its program.
     #[test]
     fn the_libraries_have_the_versions_that_programs_ask_for() {

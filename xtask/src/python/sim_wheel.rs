@@ -49,6 +49,7 @@ pub(super) fn build(
     for (source, name) in SOURCES {
         build_sim::replace(&workspace.root.join(source), &project.path().join(name))?;
     }
+    build_sim::write_link(&project.path().join(PACKAGE))?;
     let mut glibc = 0;
     for (_, name) in BUILT {
         let file = project.path().join(PACKAGE).join(name);
