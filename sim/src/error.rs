@@ -253,6 +253,38 @@ pub struct SurfacePlace {
     pub extent: [u32; 3],
 }
 
+/// A problem with a matrix product of a warpgroup.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WarpgroupProblem {
+    /// The block ends within the warpgroup.
+    #[error(
+        "the block has {warps} of the 4 warps of the warpgroup that starts at warp {first}; allowed are \
+         blocks with all 4"
+    )]
+    Incomplete {
+        /// Index of the first warp of the warpgroup in the block.
+        first: u32,
+        /// Warps of the warpgroup that the block has.
+        warps: u32,
+    },
+    /// An operand that must be the same in all threads.
+    #[error(
+        "{operand} is {first:#x} in lane 0 and {other:#x} in lane {lane}; all threads of the warpgroup \
+         must pass the same value"
+    )]
+    Differs {
+        /// The operand.
+        operand: &'static str,
+        /// The value of lane 0.
+        first: u64,
+        /// The first lane with another value.
+        lane: u32,
+        /// The value of that lane.
+        other: u64,
+    },
+}
+
 /// Calls that are nested too deeply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -346,6 +378,9 @@ pub enum FaultKind {
     /// Calls that are nested too deeply.
     #[error(transparent)]
     CallDepth(CallDepth),
+    /// A `wgmma` instruction that its warpgroup cannot execute.
+    #[error(transparent)]
+    Warpgroup(WarpgroupProblem),
     /// A barrier that only some of a warp's threads reach.
     #[error("barrier {id} in divergent flow: warp {warp} misses {missing}; all threads of the warp that have not exited must execute it together", missing = Lanes(*.missing))]
     DivergentBarrier {

@@ -84,6 +84,9 @@
 //! asynchronous proxy become visible is not modelled: `fence.proxy.async` does nothing, and a missing
 //! one is not reported.
 //!
+//! The products of a warpgroup (`wgmma.mma_async`) are computed as early as allowed: each warp reads its
+//! operands and writes its rows of the result when it executes the instruction.
+//!
 //! The blocks of a cluster run interleaved on one host thread, different clusters in parallel. A shared
 //! address has the rank of its block, plus one, in bits 24 and up; 0 is the block's own. Clusters have
 //! at most 8 blocks, the portable limit.
@@ -103,8 +106,8 @@
 //! an unsupported entry is listed in [`Module::broken`], and launching it fails with
 //! [`Error::BrokenEntry`]. An unsupported function breaks the entries that call it.
 //!
-//! Not supported yet: copies of tensors (`cp.async.bulk.tensor`), the matrix products of warp groups
-//! (`wgmma`) and of sparse matrices (`mma.sp`), `multimem`, and vector atomics of eight elements.
+//! Not supported yet: copies of tensors (`cp.async.bulk.tensor`), the products of sparse matrices
+//! (`mma.sp` and `wgmma.mma_async.sp`), `multimem`, and vector atomics of eight elements.
 //!
 //! # Limits
 //!
@@ -164,7 +167,7 @@ pub use count::{
 pub use decode::opcodes;
 pub use error::{
     CallDepth, Error, FailedAssertion, Fault, FaultKind, Loop, MbarrierProblem, ParseError,
-    SurfacePlace, TextureProblem,
+    SurfacePlace, TextureProblem, WarpgroupProblem,
 };
 pub use explore::{Exploration, ExploreError, Explored};
 #[doc(hidden)]

@@ -61,7 +61,7 @@ const WMMA: [Known; 7] = [
     known("m8n8k128", [8, 8, 128], &[B1]),
 ];
 
-const fn sums(element: Element) -> &'static [Element] {
+pub(super) const fn sums(element: Element) -> &'static [Element] {
     match element {
         F16 | E4m3 | E5m2 => &[F16, F32],
         Bf16 | Tf32 => &[F32],
@@ -242,7 +242,7 @@ pub(super) fn movmatrix(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
 }
 
 /// Takes the modifiers that require the whole warp to execute the instruction together.
-fn together(cx: &mut Cx<'_, '_, '_>) -> Result<()> {
+pub(super) fn together(cx: &mut Cx<'_, '_, '_>) -> Result<()> {
     cx.require("a modifier", &[("sync", ())])?;
     cx.require("a modifier", &[("aligned", ())])
 }
@@ -263,11 +263,11 @@ fn layouts(cx: &mut Cx<'_, '_, '_>) -> Result<[bool; 2]> {
     Ok([layout(cx)?, !layout(cx)?])
 }
 
-fn element(cx: &mut Cx<'_, '_, '_>) -> Result<Element> {
+pub(super) fn element(cx: &mut Cx<'_, '_, '_>) -> Result<Element> {
     cx.require("an element type", &ELEMENTS)
 }
 
-fn held(
+pub(super) fn held(
     cx: &mut Cx<'_, '_, '_>,
     index: usize,
     fragment: Fragment,
@@ -283,7 +283,12 @@ fn held(
     Ok(Held { fragment, rows })
 }
 
-fn registers(cx: &mut Cx<'_, '_, '_>, index: usize, ty: Type, write: bool) -> Result<Vec<u16>> {
+pub(super) fn registers(
+    cx: &mut Cx<'_, '_, '_>,
+    index: usize,
+    ty: Type,
+    write: bool,
+) -> Result<Vec<u16>> {
     let operand = cx.operand(index)?;
     let parts = match operand {
         Operand::List(parts) => parts.as_slice(),
@@ -293,7 +298,7 @@ fn registers(cx: &mut Cx<'_, '_, '_>, index: usize, ty: Type, write: bool) -> Re
     parts.iter().map(&mut row).collect()
 }
 
-fn push(cx: &mut Cx<'_, '_, '_>, op: MatrixOp) -> Op {
+pub(super) fn push(cx: &mut Cx<'_, '_, '_>, op: MatrixOp) -> Op {
     cx.matrices.push(op);
     Op::Matrix(cx.matrices.len() as u32 - 1)
 }

@@ -24,6 +24,7 @@ mod table;
 mod texture;
 mod video;
 mod warp;
+mod warpgroup;
 mod wide;
 
 use std::collections::HashSet;

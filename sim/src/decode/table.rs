@@ -7,7 +7,7 @@ use crate::program::Op;
 use super::context::{Context, Result};
 use super::{
     cluster, compare, control, copy, float, integer, logic, matrix, mbarrier, memory, movement, texture,
-    video, warp,
+    video, warp, warpgroup,
 };
 
 type Decoder = for<'c, 'a, 's> fn(&mut Context<'c, 'a, 's>) -> Result<Op>;
@@ -136,6 +136,7 @@ pub(super) static OPCODES: &[Opcode] = &[
     row("vset4", Class::Integer, video::set),
     row("vsub2", Class::Integer, video::arithmetic),
     row("vsub4", Class::Integer, video::arithmetic),
+    row("wgmma", Class::Matrix, warpgroup::wgmma),
     row("wmma", Class::Matrix, matrix::wmma),
     row("xor", Class::Integer, logic::xor),
 ];

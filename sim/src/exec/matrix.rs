@@ -1,9 +1,10 @@
-//! Matrix instructions: `mma`, `wmma`, `movmatrix`, `ldmatrix` and `stmatrix`.
+//! Matrix instructions of a warp: `mma`, `wmma`, `movmatrix`, `ldmatrix` and `stmatrix`.
 
 use crate::ast::Type;
 use crate::error::FaultKind;
 use crate::explore::Order;
-use crate::lanes::{FULL, Row, Row64, matrix};
+use crate::lanes::matrix::{self, Values};
+use crate::lanes::{FULL, Row, Row64};
 use crate::memory::Space;
 use crate::observe::{AccessKind, Detail};
 use crate::program::{
@@ -59,6 +60,12 @@ impl Warp {
                 self.pass();
                 return Ok(Next::Placed);
             }
+            MatrixOp::GroupProduct(product) => {
+                self.multiply_group(context, product)?;
+                self.pass();
+                return Ok(Next::Placed);
+            }
+            MatrixOp::GroupOrder => {}
         }
         if P::ENABLED {
             context.report((self.pc, self.index, FULL, FULL), Detail::None);
@@ -69,31 +76,10 @@ impl Warp {
 
     fn multiply(&mut self, product: &Product) {
         let Product { a, b, c, d, summing } = product;
-        let shape = a.fragment.shape;
-        let size = (shape.m * shape.n) as usize;
-        let element = a.fragment.element;
-        if element.is_integer() || element == Element::B1 {
-            let (first, second) = (self.integers(a), self.integers(b));
-            let mut sums = self.integers(c);
-            match element {
-                Element::B1 => matrix::bits(shape, &first, &second, &mut sums, *summing),
-                _ => matrix::integers(shape, &first, &second, &mut sums, summing.saturates),
-            }
-            return self.put(d, |at| sums[at] as u32);
-        }
-        let (first, second) = (self.floats(a), self.floats(b));
-        let mut sums = self.floats(c);
-        if element == Element::F64 {
-            matrix::doubles(shape, &first, &second, &mut sums, summing.round);
-            return self.put_doubles(d, |at| sums[at]);
-        }
-        let products = first.chunks_exact((shape.m * shape.k) as usize);
-        let products = products.zip(second.chunks_exact((shape.k * shape.n) as usize));
-        for (sums, (a, b)) in sums.chunks_exact_mut(size).zip(products) {
-            matrix::floats(shape, a, b, sums);
-        }
-        let element = d.fragment.element;
-        self.put(d, |at| matrix::rounded(element, sums[at]));
+        let (first, second, mut sums) = (self.held(a), self.held(b), self.held(c));
+        let of = (a.fragment.shape, a.fragment.element);
+        matrix::multiply(of, [&first, &second], &mut sums, *summing);
+        self.put_held(d, &sums);
     }
 
     /// Calls `visit` with each element's register, lane, index within the register, and index among all
@@ -101,43 +87,46 @@ impl Warp {
     fn each(held: &Held, mut visit: impl FnMut(u16, usize, u32, usize)) {
         let fragment = &held.fragment;
         let (columns, size) = (fragment.columns(), fragment.rows() * fragment.columns());
+        let place = |lane, register, index| {
+            let spot = fragment.spot(lane, register, index);
+            (spot.product * size + spot.row * columns + spot.column) as usize
+        };
+        // In every layout the coordinates are sums of a part that depends on the lane alone and one that
+        // depends on register and index alone.
+        let lanes: [usize; LANES] = std::array::from_fn(|lane| place(lane as u32, 0, 0));
         for (register, &row) in held.rows.iter().enumerate() {
-            for lane in 0..LANES as u32 {
-                for index in 0..fragment.element.packed() {
-                    let spot = fragment.spot(lane, register as u32, index);
-                    let at = spot.product * size + spot.row * columns + spot.column;
-                    visit(row, lane as usize, index, at as usize);
+            for index in 0..fragment.element.packed() {
+                let from = place(0, register as u32, index);
+                for (lane, at) in lanes.iter().enumerate() {
+                    visit(row, lane, index, from + at);
                 }
             }
         }
     }
 
-    fn floats(&self, held: &Held) -> Vec<f64> {
+    pub(super) fn held(&self, held: &Held) -> Values {
         let element = held.fragment.element;
-        let mut values = vec![0.0; elements(&held.fragment)];
+        let mut values = Values::zeros(element, elements(&held.fragment));
+        if let (Element::F64, Values::Floats(values)) = (element, &mut values) {
+            Self::each(held, |row, lane, _, at| {
+                values[at] = f64::from_bits(self.regs.doubles[usize::from(row)][lane]);
+            });
+            return Values::Floats(std::mem::take(values));
+        }
         Self::each(held, |row, lane, index, at| {
-            values[at] = match element {
-                Element::F64 => f64::from_bits(self.regs.doubles[usize::from(row)][lane]),
-                _ => {
-                    let word = self.regs.words[usize::from(row)][lane];
-                    matrix::value(element, word >> (index * element.bits() % 32))
-                }
-            };
+            let word = self.regs.words[usize::from(row)][lane];
+            values.set(element, at, word >> (index * element.bits() % 32));
         });
         values
     }
 
-    fn integers(&self, held: &Held) -> Vec<i32> {
+    pub(super) fn put_held(&mut self, held: &Held, values: &Values) {
         let element = held.fragment.element;
-        let mut values = vec![0; elements(&held.fragment)];
-        Self::each(held, |row, lane, index, at| {
-            let word = self.regs.words[usize::from(row)][lane] >> (index * element.bits() % 32);
-            values[at] = match element {
-                Element::B1 => (word & 1) as i32,
-                _ => matrix::integer(element, word),
-            };
-        });
-        values
+        match values {
+            Values::Integers(values) => self.put(held, |at| values[at] as u32),
+            Values::Floats(values) if element == Element::F64 => self.put_doubles(held, |at| values[at]),
+            Values::Floats(values) => self.put(held, |at| matrix::rounded(element, values[at])),
+        }
     }
 
     fn put(&mut self, held: &Held, bits: impl Fn(usize) -> u32) {

@@ -34,6 +34,7 @@ mod texture;
 mod transfer;
 mod turn;
 mod warp;
+mod warpgroup;
 
 use std::any::Any;
 use std::collections::HashMap;

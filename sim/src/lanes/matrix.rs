@@ -7,6 +7,65 @@
 use super::soft::{self, DOUBLE, HALF, Round, SINGLE};
 use crate::program::{Element, Shape, Summing};
 
+/// The elements of a matrix, or of several, in row-major order.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Values {
+    Floats(Vec<f64>),
+    Integers(Vec<i32>),
+}
+
+impl Values {
+    pub(crate) fn zeros(element: Element, count: usize) -> Self {
+        if element.is_integer() || element == Element::B1 {
+            return Self::Integers(vec![0; count]);
+        }
+        Self::Floats(vec![0.0; count])
+    }
+
+    /// Sets an element to the value of its bits; bits past the element's are ignored.
+    #[inline]
+    pub(crate) fn set(&mut self, element: Element, at: usize, bits: u32) {
+        match self {
+            Self::Floats(values) => values[at] = value(element, bits),
+            Self::Integers(values) if element == Element::B1 => values[at] = (bits & 1) as i32,
+            Self::Integers(values) => values[at] = integer(element, bits),
+        }
+    }
+
+    pub(crate) fn negate(&mut self) {
+        if let Self::Floats(values) = self {
+            values.iter_mut().for_each(|value| *value = -*value);
+        }
+    }
+}
+
+/// Adds to `sums` the products of matrices whose elements have the types of `a` and `b`: one product, or
+/// several whose matrices follow each other.
+pub(crate) fn multiply(
+    (shape, element): (Shape, Element),
+    [a, b]: [&Values; 2],
+    sums: &mut Values,
+    summing: Summing,
+) {
+    match (a, b, sums) {
+        (Values::Integers(a), Values::Integers(b), Values::Integers(sums)) => match element {
+            Element::B1 => bits(shape, a, b, sums, summing),
+            _ => integers(shape, a, b, sums, summing.saturates),
+        },
+        (Values::Floats(a), Values::Floats(b), Values::Floats(sums)) if element == Element::F64 => {
+            doubles(shape, a, b, sums, summing.round);
+        }
+        (Values::Floats(a), Values::Floats(b), Values::Floats(sums)) => {
+            let factors = a.chunks_exact((shape.m * shape.k) as usize);
+            let factors = factors.zip(b.chunks_exact((shape.k * shape.n) as usize));
+            for (sums, (a, b)) in sums.chunks_exact_mut((shape.m * shape.n) as usize).zip(factors) {
+                floats(shape, a, b, sums);
+            }
+        }
+        _ => unreachable!("the decoder accepts only products of floats, or of integers"),
+    }
+}
+
 pub(crate) fn value(element: Element, bits: u32) -> f64 {
     match element {
         Element::F16 => small(bits & 0xffff, 5, 10),
@@ -65,10 +124,13 @@ pub(crate) fn rounded(element: Element, sum: f64) -> u32 {
     }
 }
 
+/// Maximum number of columns of a product, that of `wgmma`.
+const MOST_COLUMNS: usize = 256;
+
 /// Adds to `c` the product of each row of `a` and each column of `b`; all are row-major.
-pub(crate) fn floats(shape: Shape, a: &[f64], b: &[f64], c: &mut [f64]) {
+fn floats(shape: Shape, a: &[f64], b: &[f64], c: &mut [f64]) {
     let (n, k) = (shape.n as usize, shape.k as usize);
-    let mut sums = [0.0; 256];
+    let mut sums = [0.0; MOST_COLUMNS];
     for (row, sum) in c.chunks_exact_mut(n).enumerate() {
         let sums = &mut sums[..n];
         sums.fill(0.0);
@@ -83,7 +145,7 @@ pub(crate) fn floats(shape: Shape, a: &[f64], b: &[f64], c: &mut [f64]) {
     }
 }
 
-pub(crate) fn doubles(shape: Shape, a: &[f64], b: &[f64], c: &mut [f64], round: Round) {
+fn doubles(shape: Shape, a: &[f64], b: &[f64], c: &mut [f64], round: Round) {
     let (n, k) = (shape.n as usize, shape.k as usize);
     for (row, sums) in c.chunks_exact_mut(n).enumerate() {
         for (a, b) in a[row * k..(row + 1) * k].iter().zip(b.chunks_exact(n)) {
@@ -103,7 +165,7 @@ fn fused(a: f64, b: f64, c: f64, round: Round) -> f64 {
     f64::from_bits(DOUBLE.pack(sum, round))
 }
 
-pub(crate) fn integers(shape: Shape, a: &[i32], b: &[i32], c: &mut [i32], saturates: bool) {
+fn integers(shape: Shape, a: &[i32], b: &[i32], c: &mut [i32], saturates: bool) {
     let (n, k) = (shape.n as usize, shape.k as usize);
     for (row, sums) in c.chunks_exact_mut(n).enumerate() {
         for (column, sum) in sums.iter_mut().enumerate() {
@@ -116,7 +178,7 @@ pub(crate) fn integers(shape: Shape, a: &[i32], b: &[i32], c: &mut [i32], satura
 }
 
 /// Adds to `c`, for each row of `a` and column of `b`, the number of common ones or of differing bits.
-pub(crate) fn bits(shape: Shape, a: &[i32], b: &[i32], c: &mut [i32], summing: Summing) {
+fn bits(shape: Shape, a: &[i32], b: &[i32], c: &mut [i32], summing: Summing) {
     let (n, k) = (shape.n as usize, shape.k as usize);
     for (row, sums) in c.chunks_exact_mut(n).enumerate() {
         for (column, sum) in sums.iter_mut().enumerate() {

@@ -120,6 +120,9 @@ pub enum Detail<'a> {
     None,
     /// A memory access.
     Memory(Memory<'a>),
+    /// A read by `wgmma.mma_async` of a part of a matrix in shared memory, as 16 bytes per lane. The
+    /// matrix must not change until the warp has waited for the product.
+    Operand(Memory<'a>),
     /// A branch.
     Branch(Branch),
     /// An arrival at a barrier.

@@ -1,6 +1,6 @@
 //! Matrix products, and the layout of their elements in the registers of a warp.
 
-use super::{LANES, Place};
+use super::{GroupProduct, LANES, Place};
 use crate::lanes::soft::Round;
 use crate::observe::Class;
 
@@ -214,12 +214,17 @@ pub(crate) enum MatrixOp {
     Rows(RowsMove),
     /// `movmatrix`, from the second register to the first.
     Transpose(u16, u16),
+    /// `wgmma.mma_async`
+    GroupProduct(Box<GroupProduct>),
+    /// `wgmma.fence`, `.commit_group` and `.wait_group`, which order nothing here: a product is complete
+    /// when its instruction is.
+    GroupOrder,
 }
 
 impl MatrixOp {
     pub(crate) const fn class(&self) -> Class {
         match self {
-            Self::Product(_) => Class::Matrix,
+            Self::Product(_) | Self::GroupProduct(_) | Self::GroupOrder => Class::Matrix,
             Self::Move(_) | Self::Rows(_) => Class::Memory,
             Self::Transpose(..) => Class::Warp,
         }

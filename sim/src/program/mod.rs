@@ -5,6 +5,7 @@ mod call;
 mod effect;
 mod matrix;
 mod texture;
+mod warpgroup;
 
 use std::sync::Arc;
 
@@ -23,6 +24,9 @@ pub(crate) use matrix::{
     Element, Fragment, Held, MatrixMove, MatrixOp, Product, Role, RowsMove, Shape, Spread, Summing,
 };
 pub(crate) use texture::{Geometry, Outside, Property, SurfaceAccess, TextureAction, TextureOp};
+pub(crate) use warpgroup::{
+    CHUNK, Described, GroupProduct, GroupShape, Layout, Multiplicand, WARPGROUP,
+};
 
 pub(crate) const LANES: usize = 32;
 

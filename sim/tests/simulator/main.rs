@@ -26,3 +26,4 @@ mod reports;
 mod scheduling;
 mod seeds;
 mod texture;
+mod warpgroup;

@@ -3,13 +3,13 @@
 use crate::common::{device, module, read_u32s, u32s};
 use warpfold_sim::{Args, Config, Error, Gpu, Launch, Module};
 
-type Place = fn(u32, u32) -> (u32, u32);
+pub(crate) type Place = fn(u32, u32) -> (u32, u32);
 
 /// A shape of `mma`, with the layouts that a section of the manual gives for some element types.
-struct Section {
-    size: [u32; 3],
-    elements: &'static [&'static str],
-    a: Place,
+pub(crate) struct Section {
+    pub(crate) size: [u32; 3],
+    pub(crate) elements: &'static [&'static str],
+    pub(crate) a: Place,
     b: Place,
     sum: Place,
 }
@@ -22,7 +22,7 @@ const fn ids(lane: u32) -> (u32, u32) {
 const SUM16: Place = |lane, i| (ids(lane).0 + if i < 2 { 0 } else { 8 }, ids(lane).1 * 2 + (i & 1));
 const SUM8: Place = |lane, i| (ids(lane).0, ids(lane).1 * 2 + i);
 
-const SECTIONS: &[Section] = &[
+pub(crate) const SECTIONS: &[Section] = &[
     Section {
         size: [8, 8, 4],
         elements: &["f64"],
@@ -148,16 +148,16 @@ const SECTIONS: &[Section] = &[
     },
 ];
 
-struct Numbers(u64);
+pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
         self.0 >> 33
     }
 
     /// Returns a small integer that the type can represent.
-    fn of(&mut self, element: &str) -> i64 {
+    pub(crate) fn of(&mut self, element: &str) -> i64 {
         let next = self.next() as i64;
         match element {
             "b1" => next % 2,
@@ -171,7 +171,7 @@ impl Numbers {
     }
 }
 
-fn bits_of(element: &str) -> u32 {
+pub(crate) fn bits_of(element: &str) -> u32 {
     match element {
         "b1" => 1,
         "s4" | "u4" => 4,
@@ -183,7 +183,7 @@ fn bits_of(element: &str) -> u32 {
 }
 
 /// Returns the bits of a small integer as an element; halves and eighths are exact, too.
-fn encoded(element: &str, value: f64) -> u64 {
+pub(crate) fn encoded(element: &str, value: f64) -> u64 {
     let float = |exponent: u32, fraction: u32| {
         let bits = value.to_bits();
         let sign = bits >> 63 << (exponent + fraction);
@@ -207,22 +207,22 @@ fn encoded(element: &str, value: f64) -> u64 {
 }
 
 #[derive(Clone)]
-struct Matrix {
-    columns: u32,
-    values: Vec<f64>,
+pub(crate) struct Matrix {
+    pub(crate) columns: u32,
+    pub(crate) values: Vec<f64>,
 }
 
 impl Matrix {
-    fn new(rows: u32, columns: u32, mut value: impl FnMut() -> f64) -> Self {
+    pub(crate) fn new(rows: u32, columns: u32, mut value: impl FnMut() -> f64) -> Self {
         Self { columns, values: (0..rows * columns).map(|_| value()).collect() }
     }
 
-    fn at(&self, (row, column): (u32, u32)) -> f64 {
+    pub(crate) fn at(&self, (row, column): (u32, u32)) -> f64 {
         assert!(column < self.columns, "column {column}");
         self.values[(row * self.columns + column) as usize]
     }
 
-    fn fragments(&self, element: &str, place: impl Fn(u32, u32) -> (u32, u32)) -> Vec<u32> {
+    pub(crate) fn fragments(&self, element: &str, place: impl Fn(u32, u32) -> (u32, u32)) -> Vec<u32> {
         let (bits, per_lane) = (bits_of(element), self.values.len() as u32 / 32);
         let mut words = Vec::new();
         for lane in 0..32 {
@@ -240,7 +240,7 @@ impl Matrix {
     }
 }
 
-fn product(a: &Matrix, b: &Matrix, c: &Matrix, of: impl Fn(f64, f64) -> f64) -> Matrix {
+pub(crate) fn product(a: &Matrix, b: &Matrix, c: &Matrix, of: impl Fn(f64, f64) -> f64) -> Matrix {
     let mut d = c.clone();
     let (n, k) = (b.columns as usize, a.columns as usize);
     for (index, sum) in d.values.iter_mut().enumerate() {

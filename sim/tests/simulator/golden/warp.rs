@@ -1,4 +1,4 @@
-use super::harness::{Case, case, lanes};
+use super::harness::{Case, case, case_of, lanes};
 
 const FULL: u64 = 0xffff_ffff;
 
@@ -135,9 +135,29 @@ fn others() -> Vec<Case> {
     ]
 }
 
+/// Two halves of value 1.
+const ONES: u64 = 0x3c00_3c00;
+
+/// Returns a product of a warpgroup with a B of ones; the test module `warpgroup` has more.
+fn warpgroup() -> Case {
+    let text = format!(
+        ".reg .b64 %b; mov.u32 %h32, shm; mad.lo.u32 %h32, %lane, 4, %h32; st.shared.u32 [%h32], {ONES};
+         bar.sync 0; fence.proxy.async; mov.u32 %h32, shm; cvt.u64.u32 %b, %h32;
+         shr.u64 %b, %b, 4; or.b64 %b, %b, {:#x};
+         mov.u32 %o0, 0x3f800000; mov.u32 %o1, %o0; mov.u32 %o2, %o0; mov.u32 %o3, %o0; wgmma.fence.sync.aligned;
+         *wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{%o0, %o1, %o2, %o3}}, {{%i0, %i0, %i0, %i0}}, %b, 1, 1, 1, 0;
+         wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;",
+        0x8_0000_0008_0000_u64
+    );
+    let row = |thread: u64| (thread / 4) as u32 % 32;
+    let inputs = |thread| [u64::from(0x3c00 + (row(thread) << 5)) * 0x1_0001];
+    let sum = |thread| 16.0 * (1.0 + f64::from(row(thread)) / 32.0) + 1.0;
+    let outputs = |thread| vec![u64::from((sum(thread) as f32).to_bits()); 4];
+    case_of("rrrr = r", &text, (0..128).map(|thread| (inputs(thread).to_vec(), outputs(thread))))
+}
+
 /// Returns cases of matrix products and moves; `matrix.rs` has more.
 fn matrices() -> Vec<Case> {
-    const ONES: u64 = 0x3c00_3c00;
     // A matrix whose halves are 1000 + 8 row + column, two per lane, and its transpose.
     let value = |row: u64, column: u64| 1000 + 8 * row + column;
     let pair = move |lane: u64| {
@@ -163,6 +183,7 @@ fn matrices() -> Vec<Case> {
                 [even, odd, even, odd + 1.0].map(|sum| u64::from(sum.to_bits()))
             },
         ),
+        warpgroup(),
         lanes(
             "rr = rr",
             "*wmma.store.d.sync.aligned.row.m8n8k128.global.s32 [%all], {%i0, %i1}, 8;
