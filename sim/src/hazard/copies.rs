@@ -25,6 +25,7 @@ impl Step<'_, '_> {
         if copy.to != Space::Shared {
             return;
         }
+        self.check_operands((copy.owner, copy.lanes), copy.targets, copy.bytes);
         let agent = self.agent;
         let launch = self.world.launch;
         let (team, index) = (self.block.team, self.event.index);

@@ -11,6 +11,9 @@
 //! strong write, and the last reads of two warps. Once a part of a word is accessed, each byte has
 //! records of its own.
 //!
+//! The operands of `wgmma.mma_async` in shared memory are read until the warp waits for the product: a
+//! write before that is a race, also by the same warp.
+//!
 //! A race is reported as [`HazardKind::NoAcquire`] if a relaxed read has seen the other thread's
 //! release, so that a fence after the read would prevent the race. Kernels are often written this way,
 //! and work on today's GPUs.
@@ -21,6 +24,7 @@ mod global;
 mod history;
 mod launch;
 mod lent;
+mod operands;
 mod ranges;
 mod report;
 mod shadow;

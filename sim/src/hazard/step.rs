@@ -55,6 +55,7 @@ impl<'s, 'e> Step<'s, 'e> {
         self.begin(waited);
         match &self.event.detail {
             Detail::Memory(memory) if memory.lanes != 0 => self.memory(memory),
+            Detail::Operand(memory) => self.read_operand(memory),
             Detail::Barrier(kind) => self.barrier(*kind),
             Detail::Shuffle(shuffle) => self.shuffle(shuffle),
             Detail::Copy(copy) => self.copy(copy),
@@ -65,6 +66,8 @@ impl<'s, 'e> Step<'s, 'e> {
                     let agent = self.agent;
                     self.team().learn_copies(agent);
                 }
+                Effect::ProductCommit => self.commit_products(),
+                Effect::ProductWait(kept) => self.wait_products(kept),
                 _ => {}
             },
         }
@@ -167,6 +170,9 @@ impl<'s, 'e> Step<'s, 'e> {
         if !matches!(memory.space, Space::Shared | Space::Global) {
             return;
         }
+        if memory.space == Space::Shared && memory.kind != AccessKind::Load {
+            self.check_operands((memory.owner, memory.lanes), memory.addresses, memory.bytes);
+        }
         let orders = self.order.strong && memory.space == Space::Global;
         if orders && memory.kind != AccessKind::Store {
             self.learn(memory);
@@ -178,7 +184,7 @@ impl<'s, 'e> Step<'s, 'e> {
     }
 
     #[inline]
-    fn touch(&mut self, memory: &Memory<'_>) {
+    pub(super) fn touch(&mut self, memory: &Memory<'_>) {
         let World { global, teams, launch, .. } = &mut *self.world;
         let Some(Some(Team { warps, shared, .. })) = teams.get_mut(self.block.place) else { return };
         let (launch, agent, warp) = (*launch, self.agent, &warps[self.agent as usize]);

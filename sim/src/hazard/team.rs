@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::clock::{Clock, Foreign};
 use super::history::Access;
+use super::operands::Operands;
 use super::shadow::{LINE, Line};
 
 #[derive(Debug, Clone, Default)]
@@ -22,6 +23,7 @@ pub(super) struct Warp {
     /// Publications seen by relaxed reads of other warps before a block barrier, and not acquired by a
     /// fence. With a fence, the barrier would have passed them to this warp.
     heard: Vec<Seen>,
+    pub(super) operands: Operands,
 }
 
 /// The publication (the clocks of a release) that a relaxed read has seen, and the read's location.

@@ -25,6 +25,10 @@ pub(super) enum Effect {
     None,
     Fence,
     CopyWait,
+    /// `wgmma.commit_group`
+    ProductCommit,
+    /// `wgmma.wait_group`, with the number of groups that may stay pending.
+    ProductWait(u32),
 }
 
 impl Order {
@@ -32,7 +36,7 @@ impl Order {
         let matters = matches!(
             info.class,
             Class::Memory | Class::Copy | Class::Atomic | Class::Barrier | Class::Warp | Class::Fence
-        );
+        ) || info.opcode == "wgmma";
         let mut order = Self {
             strong: info.class == Class::Atomic,
             effect: if info.class == Class::Fence { Effect::Fence } else { Effect::None },
@@ -53,6 +57,12 @@ impl Order {
                 "cta" => order.block_only = true,
                 "proxy" | "mbarrier_init" => order.effect = Effect::None,
                 "wait_group" | "wait_all" if info.opcode == "cp" => order.effect = Effect::CopyWait,
+                "commit_group" if info.opcode == "wgmma" => order.effect = Effect::ProductCommit,
+                "wait_group" if info.opcode == "wgmma" => {
+                    let count =
+                        info.text.split(' ').find_map(|part| part.trim_end_matches(';').parse().ok());
+                    order.effect = Effect::ProductWait(count.unwrap_or(0));
+                }
                 _ => {}
             }
         }

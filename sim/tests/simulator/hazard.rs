@@ -466,6 +466,59 @@ fn ldmatrix_reads_are_checked() {
 }
 
 #[test]
+fn operands_of_products_are_read_until_the_wait() {
+    // Each warpgroup multiplies by 256 bytes, a quarter of its threads' elements.
+    let product = |before: &str, between: &str, after: &str| {
+        let text = format!(
+            ".reg .f32 %d<4>; st.shared.u32 [%r1], %r0; {before} fence.proxy.async;
+             shr.u32 %r8, %r8, 4; cvt.u64.u32 %rd1, %r8; or.b64 %rd1, %rd1, {:#x};
+             wgmma.fence.sync.aligned;
+             wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{%d0, %d1, %d2, %d3}}, {{%r0, %r0, %r0, %r0}}, %rd1, 1, 1, 1, 0;
+             wgmma.commit_group.sync.aligned; {between} wgmma.wait_group.sync.aligned 0; {after}",
+            0x8_0000_0008_0000_u64
+        );
+        kinds(&text, 1, 128)
+    };
+    let store = "st.shared.u32 [%r1], %r0;";
+    assert_eq!(product("bar.sync 0;", "", ""), NONE);
+    assert!(product("", "", "").contains(&ReadWriteRace));
+    assert_eq!(product("bar.sync 0;", "", &format!("bar.sync 0; {store}")), NONE);
+    // Writes by the same warps.
+    assert!(product("bar.sync 0;", &format!("bar.sync 0; {store}"), "").contains(&ReadWriteRace));
+    let copy = "cp.async.ca.shared.global [%r1], [%rd0], 4; cp.async.wait_all;";
+    assert!(product("bar.sync 0;", &format!("bar.sync 0; {copy}"), "").contains(&ReadWriteRace));
+    // A later group may stay pending, and an earlier one not.
+    let group = |kept: u32| {
+        let wait = format!(
+            "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned {kept}; bar.sync 0; {store}"
+        );
+        product("bar.sync 0;", &wait, "")
+    };
+    assert_eq!(group(1), NONE);
+    assert!(group(2).contains(&ReadWriteRace));
+    // Warps of another warpgroup, which overwrite the matrix after a barrier.
+    let produced = |first: &str, second: &str| {
+        let text = format!(
+            ".reg .f32 %d<4>; st.shared.u32 [%r1], %r0; bar.sync 0; setp.ge.u32 %p1, %r0, 128; @%p1 bra PRODUCE;
+             shr.u32 %r8, %r8, 4; cvt.u64.u32 %rd1, %r8; or.b64 %rd1, %rd1, {:#x};
+             wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{%d0, %d1, %d2, %d3}}, {{%r0, %r0, %r0, %r0}}, %rd1, 1, 1, 1, 0;
+             wgmma.commit_group.sync.aligned; {first} bar.sync 1, 256; {second} bra.uni END;
+             PRODUCE: bar.sync 1, 256; st.shared.u32 [%r1+-512], %r0; END:",
+            0x8_0000_0008_0000_u64
+        );
+        kinds(&text, 1, 256)
+    };
+    let wait = "wgmma.wait_group.sync.aligned 0;";
+    assert_eq!(produced(wait, ""), NONE);
+    assert!(produced("", wait).contains(&ReadWriteRace));
+    // Memory that the product does not read may be written.
+    assert_eq!(
+        product("bar.sync 0;", "setp.ge.u32 %p0, %r0, 64; @%p0 st.shared.u32 [%r1], %r0;", ""),
+        NONE
+    );
+}
+
+#[test]
 fn observers_are_independent_of_launch_shapes() {
     let text = ".version 7.8 .target sm_80 .entry k() { .reg .b32 %r<2>; .shared .align 4 .b8 sh[4096];
         mov.u32 %r0, %tid.x; shl.b32 %r0, %r0, 2; mov.u32 %r1, sh; add.u32 %r0, %r0, %r1;
