@@ -4,13 +4,14 @@
 #   scripts/clients.sh cudarc      cudarc's tests of the driver and of NVRTC; one needs cuda_fp16.h in /usr/include
 #   scripts/clients.sh numba       the test suite in the package numba-cuda
 #   scripts/clients.sh cupy        CuPy's functions beside NumPy's, because its wheels have no tests
+#   scripts/clients.sh triton      kernels in Triton beside NumPy, by scripts/triton_kernels.py; needs a C compiler
 #
 # The sources come from crates.io and PyPI; docs/census.md has the results. Dependencies and the output of each test
 # are written to target/clients. The last line printed has the counts.
 #
 # Allocations are rounded up to 512 bytes, as on a GPU. With ROUND=1, accesses past the end of an array are faults.
 set -euo pipefail
-client=${1:?"give cudarc, numba or cupy"}
+client=${1:?"give cudarc, numba, cupy or triton"}
 cd "$(dirname "$0")/.."
 cargo xtask build-sim >&2
 folder=$PWD/target/clients
@@ -150,8 +151,14 @@ for name, function in FUNCTIONS.items():
 print(f"{right} of {len(FUNCTIONS)}")
 EOF
     ;;
+triton)
+    packages numpy==2.4.6 ml_dtypes==0.6.0 triton==3.6.0
+    # Triton compiles its launchers by the C compiler, and links them with the libcuda.so of this folder.
+    export TRITON_LIBCUDA_PATH=$folder/lib TRITON_CACHE_DIR=$folder/triton-cache
+    "$python" scripts/triton_kernels.py
+    ;;
 *)
-    echo "$client: give cudarc, numba or cupy" >&2
+    echo "$client: give cudarc, numba, cupy or triton" >&2
     exit 2
     ;;
 esac
