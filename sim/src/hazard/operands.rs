@@ -56,14 +56,18 @@ impl Operands {
         self.pending.extract_if(.., |product| product.group < before).collect()
     }
 
-    /// Returns the instruction of the pending product that reads any of some bytes.
-    fn reader(&self, owner: u32, address: u64, bytes: u64) -> Option<u32> {
-        let mut chunks = address / CHUNK..(address + bytes).div_ceil(CHUNK);
-        let found = chunks.find_map(|chunk| {
-            let reads = |product: &&Product| product.owner == owner && product.chunks.contains(&chunk);
-            self.pending.iter().find(reads)
-        });
-        found.map(|product| product.index)
+    /// Removes bytes that are written from the operands, so that they are reported once. Returns the
+    /// instruction of a product that reads them.
+    fn overwrite(&mut self, owner: u32, address: u64, bytes: u64) -> Option<u32> {
+        let mut found = None;
+        for product in self.pending.iter_mut().filter(|product| product.owner == owner) {
+            for chunk in address / CHUNK..(address + bytes).div_ceil(CHUNK) {
+                if product.chunks.remove(&chunk) {
+                    found = found.or(Some(product.index));
+                }
+            }
+        }
+        found
     }
 }
 
@@ -118,10 +122,12 @@ impl Step<'_, '_> {
         if self.operands().pending.is_empty() {
             return;
         }
-        let written = (0..LANES as u32).filter(|lane| lanes >> lane & 1 == 1).find_map(|lane| {
+        let mut written = None;
+        for lane in (0..LANES as u32).filter(|lane| lanes >> lane & 1 == 1) {
             let address = addresses[lane as usize];
-            Some((lane, address, self.operands().reader(owner, address, bytes.into())?))
-        });
+            let reader = self.operands().overwrite(owner, address, bytes.into());
+            written = written.or(reader.map(|index| (lane, address, index)));
+        }
         if let Some((lane, address, index)) = written {
             let (team, agent) = (self.block.team, self.agent);
             let earlier = Access { team, agent, lanes: 1, index, ..Access::NONE };

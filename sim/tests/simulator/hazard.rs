@@ -511,6 +511,22 @@ fn operands_of_products_are_read_until_the_wait() {
     let wait = "wgmma.wait_group.sync.aligned 0;";
     assert_eq!(produced(wait, ""), NONE);
     assert!(produced("", wait).contains(&ReadWriteRace));
+    // A warp's own rows of A, 512 bytes, which no other warp reads.
+    let own = |between: &str, after: &str| {
+        let rows = "st.shared.v4.u32 [%r2], {%r0, %r0, %r0, %r0};";
+        let text = format!(
+            ".reg .f32 %d<4>; st.shared.u32 [%r1], %r0; mad.lo.u32 %r2, %r0, 16, %r8; add.u32 %r2, %r2, 2048; {rows}
+             bar.sync 0; shr.u32 %r8, %r8, 4; cvt.u64.u32 %rd2, %r8; or.b64 %rd1, %rd2, {:#x};
+             add.u64 %rd2, %rd2, {:#x};
+             wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{%d0, %d1, %d2, %d3}}, %rd2, %rd1, 1, 1, 1, 0, 0;
+             wgmma.commit_group.sync.aligned; {between} wgmma.wait_group.sync.aligned 0; {after}",
+            0x8_0000_0008_0000_u64,
+            0x10_0008_0080_u64
+        );
+        kinds(&text.replace("ROWS", rows), 1, 128)
+    };
+    assert_eq!(own("", "bar.warp.sync -1; ROWS"), NONE);
+    assert_eq!(own("bar.warp.sync -1; ROWS bar.warp.sync -1;", ""), [ReadWriteRace]);
     // Memory that the product does not read may be written.
     assert_eq!(
         product("bar.sync 0;", "setp.ge.u32 %p0, %r0, 64; @%p0 st.shared.u32 [%r1], %r0;", ""),
