@@ -1,7 +1,7 @@
 //! Matrix products of warpgroups: `wgmma.mma_async`.
 //!
 //! Each warp computes its 16 of the 64 rows by itself, from its registers and the operands in shared
-//! memory, when it executes the instruction. So the warps of a warpgroup need not meet.
+//! memory, when it executes the instruction, so that the warps need no synchronisation.
 
 use crate::error::{FaultKind, WarpgroupProblem};
 use crate::lanes::matrix::{self, Values};
@@ -58,7 +58,7 @@ impl Warp {
         trouble(FaultKind::Warpgroup(problem), self.active.trailing_zeros())
     }
 
-    /// Returns the predicate scale-d, which all lanes must agree on.
+    /// Returns the predicate scale-d, which must be the same in all lanes.
     fn scale(&self, (row, negated): (u16, bool)) -> Outcome<bool> {
         let lanes = self.regs.predicates[usize::from(row)] ^ if negated { FULL } else { 0 };
         if lanes == 0 || lanes == FULL {
