@@ -364,6 +364,83 @@ arguments! {
         output: *mut u64,
     }
 
+    /// Parameters of the kernel that selects the first k elements of each row of a matrix, for any k.
+    /// The kernel is compiled for each size of elements, and not for each type. The last six fields
+    /// describe the [key](crate::top::KeyOrder) of an element.
+    SelectTop<T> {
+        /// The matrix: `rows * len` readable elements, row after row.
+        input: *const T,
+        /// Number of rows; not zero.
+        rows: u64,
+        /// Number of elements per row; not zero.
+        len: u64,
+        /// Number of elements to find per row: 1 to `len`.
+        k: u64,
+        /// Blocks per row, not zero. If it is not 1, the launch is cooperative, and has `rows * share`
+        /// blocks. The elements of a row that a block reads are fewer than 2^32.
+        share: u64,
+        /// Elements of a row that are sampled; 0 if the kernel shall not look for a bound first. At most
+        /// `len`.
+        samples: u64,
+        /// The element of the sample, counted from 1, that is the bound: 1 to `samples`.
+        rank: u64,
+        /// Memory for rows with several blocks: [`SELECT_BYTES`](crate::top::SELECT_BYTES) for each row,
+        /// all zero before and after the launch.
+        slots: *mut u64,
+        /// Memory for rows with several blocks: for each row, `room` candidates and `ranked` results of
+        /// [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) each.
+        scratch: *mut u64,
+        /// Candidates per row for which there is memory; 0 if rows have one block each.
+        room: u64,
+        /// Number of elements, at least `k`, that blocks which share a row sort: the first ones, with
+        /// some more if that saves a pass. 0 if they do not sort, or do not share rows.
+        ranked: u64,
+        /// The results as in [`ReduceTop`]. Their order is arbitrary for rows with several blocks that
+        /// are not `ranked`, and for other rows if k exceeds the number of results that a block sorts.
+        output: *mut u64,
+        /// The bits that are inverted in elements whose top bit is set.
+        fold: u64,
+        /// The bits that are inverted in all elements.
+        toggle: u64,
+        /// The number that is then subtracted.
+        lowest: u64,
+        /// The key of NaN, which larger keys are replaced by.
+        nan: u64,
+        /// The key of the zero that comes first, to which `unit` is added.
+        zero: u64,
+        /// The distance between neighbouring keys; 0 if the type has one zero.
+        unit: u64,
+    }
+
+    /// Parameters of the kernels that sort the results of [`SelectTop`], row by row.
+    SortTop {
+        /// The results: `rows * k`, as in [`ReduceTop`].
+        results: *mut u64,
+        /// Number of rows; not zero.
+        rows: u64,
+        /// Number of results per row; not zero.
+        k: u64,
+        /// For `sort`: 0 to sort each chunk of [`STAGED`](crate::top::STAGED) results of a row, or else
+        /// to merge the two bitonic halves of each chunk. For `merge`: the length of the sorted pieces
+        /// that result, a power of 2.
+        size: u64,
+        /// For `merge`: the distance between the results that are compared, a power of 2; or 0 to
+        /// compare the results of each piece with those of its second half in reverse order.
+        distance: u64,
+        /// The field of [`SelectTop`].
+        fold: u64,
+        /// The field of [`SelectTop`].
+        toggle: u64,
+        /// The field of [`SelectTop`].
+        lowest: u64,
+        /// The field of [`SelectTop`].
+        nan: u64,
+        /// The field of [`SelectTop`].
+        zero: u64,
+        /// The field of [`SelectTop`].
+        unit: u64,
+    }
+
     /// Parameters of the reducer's kernels with one result per column of each of many matrices: an array
     /// of shape `matrices` × `len` × `width`, reduced along `len`.
     ReduceAxis<T> {
@@ -652,6 +729,8 @@ const _: () = assert!(
         && fills::<ReduceContinued<f32>>()
         && fills::<ReduceRows<f32>>()
         && fills::<ReduceTop<f32>>()
+        && fills::<SelectTop<f32>>()
+        && fills::<SortTop>()
         && fills::<ReduceAxis<f32>>()
         && fills::<ReduceView<f32>>()
         && fills::<DescribeReduction>()

@@ -3,10 +3,10 @@
 //! This covers the kernels' parameters ([`arguments`]), the sizes that kernels are written for and
 //! launches must respect ([`ladder`], [`transpose`], [`segments`], [`runs`]), the exchange of partial
 //! results between the reducer's blocks ([`reducer`]) and between devices ([`meeting`]), the forms of
-//! results ([`form`]), the parts of fused kernels ([`fused`]), the limits of user-defined reductions
-//! ([`custom`]), and sums, means and variances with reproducible bits ([`binned`], [`moments`]). The
-//! crate has no dependencies, so that both compilers of the kernels and the host's compiler can build
-//! it.
+//! results ([`form`]), the parts of fused kernels ([`fused`]), the selection of the first elements in an
+//! order ([`top`]), the limits of user-defined reductions ([`custom`]), and sums, means and variances
+//! with reproducible bits ([`binned`], [`moments`]). The crate has no dependencies, so that both
+//! compilers of the kernels and the host's compiler can build it.
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(asm_experimental_arch))]
 #![warn(missing_docs)]
@@ -22,6 +22,7 @@ pub mod moments;
 pub mod reducer;
 pub mod runs;
 pub mod segments;
+pub mod top;
 pub mod transpose;
 
 pub use arguments::{Arguments, Parameter};

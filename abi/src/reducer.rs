@@ -64,7 +64,8 @@ pub const PRESENT: u64 = 1 << 32;
 /// Bytes of the result: a value of up to 8 bytes, an 8-byte index and its element, or a count and a sum.
 pub const OUTPUT_BYTES: u64 = 16;
 
-/// Maximum k of top-k, in an input or a row: one element per lane of a warp.
+/// Maximum k of the kernels that have one element per lane of a warp; those of [`top`](crate::top) find
+/// more.
 pub const MOST_TOP: u32 = crate::WARP_SIZE;
 
 /// Maximum threads of a top-k block.

@@ -179,6 +179,42 @@ impl Shared<u32> {
         self.address.wrapping_add(index.wrapping_mul(2))
     }
 
+    /// Adds to word `index` atomically.
+    ///
+    /// # Safety
+    /// The word must be inside the array. A barrier must separate this call from other threads'
+    /// accesses, except their calls of this method.
+    #[inline(always)]
+    pub unsafe fn add(self, index: u32, value: u32) {
+        // SAFETY: the word is inside the array, as the caller guarantees.
+        unsafe {
+            asm!(
+                "red.relaxed.cta.shared.add.u32 [{0}], {1};",
+                in(reg32) self.at(index).address, in(reg32) value,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    /// Adds to word `index` atomically, and returns its previous value.
+    ///
+    /// # Safety
+    /// The word must be inside the array. A barrier must separate this call from other threads'
+    /// accesses, except their calls of this method.
+    #[inline(always)]
+    pub unsafe fn fetch_add(self, index: u32, value: u32) -> u32 {
+        let before;
+        // SAFETY: the word is inside the array, as the caller guarantees.
+        unsafe {
+            asm!(
+                "atom.relaxed.cta.shared.add.u32 {0}, [{1}], {2};",
+                out(reg32) before, in(reg32) self.at(index).address, in(reg32) value,
+                options(nostack, preserves_flags),
+            );
+        }
+        before
+    }
+
     /// Sets bits of word `index` atomically.
     ///
     /// # Safety

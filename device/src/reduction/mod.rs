@@ -20,7 +20,9 @@
 //! - [`axis_packs`] and others: one result per column of matrices, for an axis other than the last.
 //! - [`view_groups`], [`view_elements`]: one result per position on some axes, for any strides.
 //! - [`segments`](segments()): one result for each of many segments of different lengths.
-//! - [`top_grid`], [`top_warp`]: the first k elements in an [`Order`], of a buffer or of every row.
+//! - [`top_grid`], [`top_warp`]: the first k elements in an [`Order`], of a buffer or of every row,
+//!   for a
+//!   small k; [`select`](select()), [`sort`] and [`merge`] for any k.
 //! - [`count_runs`], [`write_runs`]: runs of equal keys, as segments.
 //!
 //! Elements whose size does not divide 16 are loaded one by one, four in flight per thread, in the same
@@ -78,6 +80,7 @@ mod partial;
 mod rows;
 mod runs;
 mod segments;
+mod select;
 mod team;
 mod top;
 mod traits;
@@ -104,6 +107,7 @@ pub use rows::{
 };
 pub use runs::{RunKey, RunsMemory, RunsScratch, count_runs, write_runs};
 pub use segments::{SegmentsMemory, in_place, read_offset, segments};
+pub use select::{SELECT_SCRATCH, SelectKey, SelectMemory, TopBits, merge, select, select_short, sort};
 pub use top::{Order, TopKey, TopMemory, top_grid, top_warp};
 pub use traits::{
     ACCUMULATORS, CombineOf, ContinuedOf, Reduction, Span, Vector, VectorReduction, accumulate_vector,

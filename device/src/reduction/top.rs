@@ -470,7 +470,7 @@ fn queue_of<K: TopKey>(memory: TopMemory, warp: u32) -> Shared<u32> {
 /// # Safety
 /// The elements are readable; the tile is at most 4 groups per thread of a block of the team.
 #[inline(always)]
-unsafe fn load<T>(elements: ReduceCut<T>, team: Team, start: u64) -> [Vector; ACCUMULATORS] {
+pub(super) unsafe fn load<T>(elements: ReduceCut<T>, team: Team, start: u64) -> [Vector; ACCUMULATORS] {
     let len = Ord::min(elements.groups.saturating_sub(start), elements.tile) as u32;
     let mine = group_at(elements, start + u64::from(team.thread));
     core::array::from_fn(|turn| {
@@ -482,7 +482,7 @@ unsafe fn load<T>(elements: ReduceCut<T>, team: Team, start: u64) -> [Vector; AC
 
 /// Rotates the values, so that a loop can take the first one: an indexed array would be in local memory.
 #[inline(always)]
-fn turned<L>([a, b, c, d]: [L; ACCUMULATORS]) -> [L; ACCUMULATORS] {
+pub(super) fn turned<L>([a, b, c, d]: [L; ACCUMULATORS]) -> [L; ACCUMULATORS] {
     [b, c, d, a]
 }
 
@@ -496,7 +496,7 @@ fn front<T: Copy>([a, b, ..]: Vector) -> T {
 /// Returns element `at` of a group. Words are selected by masks: rust-cuda's LLVM 7 turns conditions
 /// into a selection of addresses, for which it places the group in local memory.
 #[inline(always)]
-fn nth<T: Copy>([a, b, c, d]: Vector, at: u32) -> T {
+pub(super) fn nth<T: Copy>([a, b, c, d]: Vector, at: u32) -> T {
     let bytes = at * size_of::<T>() as u32;
     let one_of = |first: u32, second: u32, bit: u32| {
         let second_if = 0_u32.wrapping_sub(bytes / bit % 2);

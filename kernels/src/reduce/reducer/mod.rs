@@ -45,6 +45,7 @@ use warpfold_abi::{
     },
     runs::TILE_KEYS,
     segments::{layout, scratch_words},
+    top::{NARROW_BLOCK, SELECT_BLOCK, digits},
 };
 #[cfg(warpfold_sm_90)]
 use warpfold_device::reduction::BulkRing;
@@ -52,8 +53,8 @@ use warpfold_device::{
     Shared, Value, block, reducer_axis_kernels, reducer_grid_variants, reducer_kernel, reducer_kernels,
     reducer_rows_kernels, reducer_segments_kernel, reducer_view_kernels,
     reduction::{
-        FilteredReduction, Nothing, PairReduction, RunsMemory, SegmentsMemory, VectorReduction, With,
-        in_place,
+        FilteredReduction, Nothing, PairReduction, RunsMemory, SELECT_SCRATCH, SegmentsMemory,
+        SelectMemory, VectorReduction, With, in_place,
     },
     shared_array,
 };
@@ -142,6 +143,30 @@ shared_array! {
 
 shared_array! {
     fn top_queues: reducer_top_queues = [u32; TOP_BLOCK / WARP_SIZE * TOP_QUEUE * TOP_WORDS]
+}
+
+/// Declares the memory of the kernels of top-k for any k, by the threads of a block.
+macro_rules! select_memories {
+    ($($name:ident: $digits:ident, $staged:ident, $scratch:ident, $block:expr;)*) => {$(
+        mod $name {
+            use super::*;
+
+            shared_array! { pub(super) fn digit_counts: $digits = [u32; digits($block)] }
+            shared_array! { pub(super) fn staged: $staged = [u32; digits($block) * 4] }
+            shared_array! { pub(super) fn scratch: $scratch = [u32; SELECT_SCRATCH] }
+        }
+
+        #[inline(always)]
+        fn $name() -> SelectMemory {
+            let (digits, staged) = (*$name::digit_counts(), *$name::staged());
+            SelectMemory { digits, staged, scratch: $name::scratch() }
+        }
+    )*};
+}
+
+select_memories! {
+    select_memory: reducer_select_digits, reducer_select_staged, reducer_select_scratch, SELECT_BLOCK;
+    short_memory: reducer_short_digits, reducer_short_staged, reducer_short_scratch, NARROW_BLOCK;
 }
 
 shared_array! {
@@ -329,3 +354,19 @@ macro_rules! runs {
 }
 
 runs!(u8 u16 u32 u64);
+
+/// Declares the kernels of top-k for any k, by the size of elements.
+macro_rules! any_top {
+    ($($Bits:ident)*) => {$(
+        #[cfg(feature = "library")]
+        const _: () = {
+            type T = $Bits;
+            reducer_kernel! { reducer_top_any $Bits select = select<T>(SelectTop, select_memory()) }
+            reducer_kernel! { reducer_top_any $Bits short = select_short<T>(SelectTop, short_memory()) }
+            reducer_kernel! { reducer_top_any $Bits sort = sort<T>(SortTop, select_memory()) }
+            reducer_kernel! { reducer_top_any $Bits merge = merge<T>(SortTop) }
+        };
+    )*};
+}
+
+any_top!(u8 u16 u32 u64);
