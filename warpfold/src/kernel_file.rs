@@ -5,9 +5,9 @@ use warpfold_abi::{
     arguments::{
         CheckOffsets, CountRuns, FindTiles, ReduceAxis, ReduceBuffers, ReduceContinued, ReduceCounted,
         ReduceCut, ReducePair, ReduceRows, ReduceSegments, ReduceTop, ReduceView, ReduceWithin,
-        WriteRuns,
+        SelectTop, SortTop, WriteRuns,
     },
-    runs,
+    runs, top,
 };
 use warpfold_ptx::Arch;
 
@@ -32,8 +32,10 @@ pub enum KernelFile {
     Pairs(PairOp, Dtype),
     /// Sums of the elements inside an interval.
     Within(WithinOp, Dtype),
-    /// Top-k searches.
+    /// Top-k searches for a small k.
     Top(TopOp, Dtype),
+    /// Top-k searches for any k. The field is n for elements of 2^n bytes.
+    AnyTop(u32),
     /// Searches for runs of equal keys. The field is n for keys of 2^n bytes.
     Runs(u32),
     /// The check of segment offsets, and the division of segments into tiles.
@@ -94,6 +96,25 @@ impl Kernel {
             shared_bytes: shared_bytes(kind),
             min_arch: kind.min_arch(),
             ..Self::new(kind.name(), parameters)
+        }
+    }
+}
+
+/// A kernel of a [`KernelFile::AnyTop`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnyTopKernel {
+    Select,
+    Sort,
+    Merge,
+    Short,
+}
+
+impl AnyTopKernel {
+    /// Returns the threads of a block of the selections.
+    pub(crate) const fn block(self) -> u32 {
+        match self {
+            Self::Short => top::NARROW_BLOCK,
+            Self::Select | Self::Sort | Self::Merge => top::SELECT_BLOCK,
         }
     }
 }
@@ -162,7 +183,8 @@ fn sharing(op: Op, dtype: Dtype) -> (Op, Dtype) {
     }
 }
 
-const KEY_SIZES: u32 = 4;
+/// Sizes of elements and keys: 1, 2, 4 and 8 bytes.
+const SIZES: u32 = 4;
 
 const DTYPES: usize = Dtype::ALL.len();
 
@@ -187,7 +209,8 @@ impl KernelFile {
             .chain(PairOp::pairs().map(|(op, dtype)| Self::Pairs(op, dtype)))
             .chain(WithinOp::pairs().map(|(op, dtype)| Self::Within(op, dtype)))
             .chain(TopOp::ALL.iter().flat_map(tops))
-            .chain((0..KEY_SIZES).map(Self::Runs))
+            .chain((0..SIZES).map(Self::AnyTop))
+            .chain((0..SIZES).map(Self::Runs))
             .chain([Self::Offsets])
     }
 
@@ -203,13 +226,18 @@ impl KernelFile {
         Self::Runs(key_bytes.ilog2())
     }
 
+    pub(crate) const fn of_any_top(element_bytes: u32) -> Self {
+        Self::AnyTop(element_bytes.ilog2())
+    }
+
     pub(crate) const fn index(self) -> usize {
         const MAPPED: usize = Family::ALL.len() * Op::INDICES * DTYPES;
         const FUSED: usize = MAPPED + Family::ALL.len() * MapOp::ALL.len() * DTYPES;
         const PAIRS: usize = FUSED + DTYPES;
         const WITHIN: usize = PAIRS + PairOp::ALL.len() * DTYPES;
         const TOP: usize = WITHIN + WithinOp::ALL.len() * DTYPES;
-        const RUNS: usize = TOP + TopOp::ALL.len() * DTYPES;
+        const ANY_TOP: usize = TOP + TopOp::ALL.len() * DTYPES;
+        const RUNS: usize = ANY_TOP + SIZES as usize;
         match self {
             Self::Reduction(family, op, dtype) => {
                 (family as usize * Op::INDICES + op.index()) * DTYPES + dtype as usize
@@ -221,8 +249,9 @@ impl KernelFile {
             Self::Pairs(op, dtype) => PAIRS + op as usize * DTYPES + dtype as usize,
             Self::Within(op, dtype) => WITHIN + op as usize * DTYPES + dtype as usize,
             Self::Top(op, dtype) => TOP + op as usize * DTYPES + dtype as usize,
+            Self::AnyTop(size) => ANY_TOP + size as usize,
             Self::Runs(size) => RUNS + size as usize,
-            Self::Offsets => RUNS + KEY_SIZES as usize,
+            Self::Offsets => RUNS + SIZES as usize,
         }
     }
 
@@ -235,6 +264,7 @@ impl KernelFile {
             Self::Pairs(op, dtype) => format!("reducer_pair_{op}_{dtype}"),
             Self::Within(op, dtype) => format!("reducer_within_{op}_{dtype}"),
             Self::Top(op, dtype) => format!("reducer_top_{op}_{dtype}"),
+            Self::AnyTop(size) => format!("reducer_top_any_u{}", 8 << size),
             Self::Runs(size) => format!("reducer_runs_u{}", 8 << size),
             Self::Offsets => "reducer_offsets".to_owned(),
         }
@@ -257,6 +287,15 @@ impl KernelFile {
             Self::Top(..) => {
                 let kernels = &[RowsKernel::Grid, RowsKernel::Warp];
                 named(kernels, RowsKernel::name, ReduceTop::<()>::PARAMETERS)
+            }
+            Self::AnyTop(_) => {
+                let select = Kernel {
+                    blocks: &[top::SELECT_BLOCK],
+                    ..Kernel::new("select", SelectTop::<()>::PARAMETERS)
+                };
+                let sort = Kernel::new("sort", SortTop::PARAMETERS);
+                let short = Kernel::new("short", SelectTop::<()>::PARAMETERS);
+                vec![select, sort, Kernel { name: "merge", ..sort }, short]
             }
             Self::Runs(_) => {
                 let kernels =

@@ -52,8 +52,18 @@ impl Ptx {
     /// Limiting the number of registers itself (`.maxnreg`) is no alternative: ptxas then uses all of
     /// them and spills, although it needs fewer registers without a limit.
     pub(crate) fn for_blocks_of(&self, threads: u32) -> Self {
+        self.with_directives(&format!(".maxntid {threads}"))
+    }
+
+    /// Returns the PTX with the registers per thread limited to those available if `blocks` blocks of
+    /// this size are resident on a multiprocessor.
+    pub(crate) fn for_resident_blocks_of(&self, threads: u32, blocks: u32) -> Self {
+        self.with_directives(&format!(".maxntid {threads}\n.minnctapersm {blocks}"))
+    }
+
+    fn with_directives(&self, directives: &str) -> Self {
         // The body of each kernel begins with a brace on its own line.
-        let text = self.text.replace("\n{", &format!("\n.maxntid {threads}\n{{"));
+        let text = self.text.replace("\n{", &format!("\n{directives}\n{{"));
         Self { origin: self.origin.clone(), text: text.into(), arch: self.arch }
     }
 

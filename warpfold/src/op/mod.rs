@@ -269,12 +269,13 @@ impl PairOperation for SquaredDistance {
 }
 
 /// A search for the k [`Largest`] or [`Smallest`] elements of a buffer, or of every row, with their
-/// indices; k is 1 to 32. The trait is sealed.
+/// indices, for any k from 1 on. The trait is sealed.
 ///
 /// For a buffer of fewer than k elements, the result has all of them; rows must have k elements or more.
 /// For many elements in random order the search takes little longer than that for the minimum or the
-/// maximum; it is slowest if the elements are sorted so that each precedes all earlier ones in the
-/// result.
+/// maximum. Up to a k of 32 it is slowest if the elements are sorted so that each precedes all earlier
+/// ones in the result. For larger k it is slowest if most elements are nearly equal, because then they
+/// are read several times.
 ///
 /// The result is in a total order: of two equal elements, such as zeros of both signs, the one with the
 /// smaller index is first, and NaN precedes all numbers in both searches. So the first element is that
@@ -287,11 +288,11 @@ pub trait TopK: sealed::Sealed<Kind = kind::Top> + Copy {
     fn k(self) -> usize;
 }
 
-/// The largest elements in descending order; the field is their number, 1 to 32.
+/// The largest elements in descending order; the field is their number, at least 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Largest(pub usize);
 
-/// The smallest elements in ascending order; the field is their number, 1 to 32.
+/// The smallest elements in ascending order; the field is their number, at least 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Smallest(pub usize);
 

@@ -12,7 +12,7 @@ use warpfold_driver::{CallError, Driver, Function, LaunchShape, Parameters, Stre
 use super::{job::Code, loaded::LargestBlocks, module::Module};
 use crate::{
     Device, Error, Result,
-    kernel_file::{Family, Kernel, KernelFile, MAX_BLOCK_SIZES},
+    kernel_file::{AnyTopKernel, Family, Kernel, KernelFile, MAX_BLOCK_SIZES},
     names::RowsKernel,
     ptx::{Ptx, PtxSource},
     tuning::{Choice, Tuning},
@@ -172,6 +172,16 @@ impl Kernels {
                 (family, Code::BuiltIn(op, dtype).largest_blocks(), op.has_products())
             }
             KernelFile::Mapped(family, ..) => (family, LargestBlocks::FULL, false),
+            KernelFile::AnyTop(_) => {
+                let block = if kernel == AnyTopKernel::Short as usize {
+                    AnyTopKernel::Short.block()
+                } else {
+                    AnyTopKernel::Select.block()
+                };
+                // Two large blocks, or eight small ones, keep the memory of a multiprocessor busy. What
+                // spills is used outside of the loops over elements.
+                return load(&ptx.for_resident_blocks_of(block, 1024 / block));
+            }
             _ => return load(&ptx),
         };
         // Launches are planned before the kernels are loaded, for a block size that the registers of

@@ -42,7 +42,7 @@ pub use on_stream::OnStream;
 pub use pending::Pending;
 pub use plan::DeviceOutput;
 pub(crate) use plan::{Elements, Plan};
-pub(crate) use pool::{Workspace, slots};
+pub(crate) use pool::{Workspace, scratch_of, slots};
 pub use recording::{PendingRecording, Recorded, RecordedOutputs, Recorder, Recording, Results};
 pub use running::{Push, Running};
 pub use streamed::{Progress, Streamed};
@@ -240,7 +240,7 @@ impl Reducer {
     /// - [`Error::OtherDevice`](crate::Error::OtherDevice) for a buffer, a count, outputs or a program's
     ///   own operation on another device;
     /// - [`Error::TooManyElements`](crate::Error::TooManyElements) for more than 2^35 elements;
-    /// - [`Error::TopK`](crate::Error::TopK) for a k that is not 1 to 32 or exceeds the length of a row,
+    /// - [`Error::TopK`](crate::Error::TopK) for a k of 0 or above the length of a row,
     ///   and for more than 2^32 rows;
     /// - [`Error::Pairs`](crate::Error::Pairs) for buffers of different lengths;
     /// - [`Error::Runs`](crate::Error::Runs) for different numbers of keys and elements, and for more
@@ -267,7 +267,7 @@ impl Reducer {
 
     /// Returns the size of the device memory that [`OnStream::launch_into`] needs.
     pub fn workspace_bytes(&self) -> u64 {
-        pool::slot_bytes(self.device())
+        pool::workspace_bytes(self.device())
     }
 
     /// Returns a recorder of reductions, which a single launch then runs one after the other, any number

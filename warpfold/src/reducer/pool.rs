@@ -16,13 +16,13 @@ use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-use warpfold_abi::reducer::WIDE_SLOT_BYTES;
+use warpfold_abi::reducer::{OUTPUT_BYTES, WIDE_SLOT_BYTES};
 
 use super::host_results::{Awaited, HostResults, Layout, Mark};
 use crate::{
     Device, Error, Result, Stream,
     context::Failed,
-    input::axis::AxisLaunch,
+    input::{axis::AxisLaunch, top::SelectLaunch},
     memory::{HostWords, Memory},
     names::KernelKind,
     stream::Event,
@@ -82,12 +82,23 @@ impl Workspace {
 /// Returns the number of bytes of a workspace's slots.
 pub(crate) fn slot_bytes(device: &Device) -> u64 {
     let bytes = u64::from(Workspace::most_blocks(device)) * WIDE_SLOT_BYTES;
-    bytes.max(AxisLaunch::SLOTS)
+    bytes.max(AxisLaunch::SLOTS).next_multiple_of(OUTPUT_BYTES)
 }
 
-/// Allocates the slots of a workspace, all zero.
+/// Returns the number of bytes of a workspace's slots and of the scratch memory that follows them, which
+/// launches need not leave zero.
+pub(crate) fn workspace_bytes(device: &Device) -> u64 {
+    slot_bytes(device) + SelectLaunch::SCRATCH
+}
+
+/// Returns the address of the scratch memory that follows slots.
+pub(crate) fn scratch_of(slots: u64, device: &Device) -> u64 {
+    slots + slot_bytes(device)
+}
+
+/// Allocates the slots and the scratch memory of a workspace, all zero.
 pub(crate) fn slots(device: &Device) -> Result<Memory> {
-    let slots = Memory::new(device, slot_bytes(device))?;
+    let slots = Memory::new(device, workspace_bytes(device))?;
     device.clear(&slots)?;
     Ok(slots)
 }

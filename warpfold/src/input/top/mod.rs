@@ -1,7 +1,9 @@
 //! Top-k: the k largest or smallest elements of a buffer, or of every row of a matrix.
 
+mod launch;
 mod task;
 
+pub(crate) use launch::SelectLaunch;
 use warpfold_abi::reducer::MOST_TOP;
 
 use crate::{
@@ -80,12 +82,17 @@ impl TopTask {
     pub(crate) fn count(&self) -> usize {
         (self.rows * self.k) as usize
     }
+
+    /// Returns whether the kernels for a small k find the results.
+    pub(crate) fn is_small(&self) -> bool {
+        self.k <= MOST_TOP.into()
+    }
 }
 
 pub(crate) fn check<O: TopK>(op: O, elements: usize) -> Result<usize> {
     let k = op.k();
-    if k == 0 || k > MOST_TOP as usize {
-        let reason = format!("the {} {k} elements are asked for; give 1 to {MOST_TOP}", O::OP);
+    if k == 0 {
+        let reason = format!("the {} 0 elements are asked for; give 1 or more", O::OP);
         return Err(Error::TopK { reason });
     }
     require_few(elements as u64)?;
@@ -113,8 +120,10 @@ impl<T: Element, O: TopK> ReduceElements<O, T> for kind::Top {
         device: &Device,
     ) -> Result<Plan<'p, Self::Output>> {
         let mut plan = Plan::of_top(TopTask::of_buffer(op, values, device)?, values);
-        if let Some(several) = &mut plan.several {
-            // The kernel writes the results to host memory, which has room for any k.
+        if let Some(several) = &mut plan.several
+            && several.count <= MOST_TOP as usize
+        {
+            // The kernel writes the results to host memory, which has room for them.
             several.copy = None;
         }
         Ok(plan)
