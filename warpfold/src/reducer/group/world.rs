@@ -21,7 +21,7 @@ use crate::{
     world::{Rendezvous, Wire},
 };
 
-const MOST_BYTES: usize = 16 << 10;
+pub(super) const MOST_BYTES: usize = 16 << 10;
 
 /// Several processes on one or more hosts, each with its own device, whose elements are reduced as one.
 /// An existing launcher starts them, such as `mpirun`, `srun` or `torchrun`. A process is a *rank*, as

@@ -5,7 +5,7 @@ use std::any::type_name;
 
 use bytemuck::Zeroable;
 
-use super::world::{Distributed, World, other_version, short};
+use super::world::{Distributed, MOST_BYTES, World, other_version, short};
 use crate::{
     Element, Located, Plain, Result, Within,
     element::sealed::{Element as _, Outcome as _},
@@ -99,24 +99,38 @@ impl World {
         values: &Distributed<T>,
     ) -> Result<Vec<Located<T>>> {
         let found = self.require(values).and_then(|()| self.reducer().reduce(op, values.part()));
-        let own = found.map(|found| {
-            let bytes = |found: Located<T>| {
-                let index = values.before() + found.index;
-                [bytemuck::bytes_of(&index), bytemuck::bytes_of(&found.value)].concat()
-            };
-            found.into_iter().flat_map(bytes).collect()
-        });
         let what = format!("{}({}) of {}", short(type_name::<O>()), op.k(), short(type_name::<T>()));
-        let gathered = self.gather_bytes(&mut self.state(), &what, own)?;
-        let mut candidates = Vec::new();
-        for result in gathered {
-            for found in result.chunks(size_of::<u64>() + size_of::<T>()) {
-                let (index, value) =
-                    found.split_at_checked(size_of::<u64>()).ok_or_else(other_version)?;
-                candidates.push(Located::<T> { index: read(index)?, value: read(value)? });
+        let mut state = self.state();
+        let bytes = size_of::<u64>() + size_of::<T>();
+        // A message has room for this number of results. All ranks send as many messages, also those
+        // with fewer elements.
+        let most = MOST_BYTES / bytes;
+        let messages = (op.k() as u64).min(values.len()).div_ceil(most as u64).max(1);
+        let (mut own, mut candidates) = (found, vec![Vec::new(); self.size() as usize]);
+        for _ in 0..messages {
+            let (part, rest) = match own {
+                Ok(mut found) => {
+                    let rest = found.split_off(found.len().min(most));
+                    let words = |found: Located<T>| {
+                        let index = values.before() + found.index;
+                        [bytemuck::bytes_of(&index), bytemuck::bytes_of(&found.value)].concat()
+                    };
+                    (Ok(found.into_iter().flat_map(words).collect()), rest)
+                }
+                Err(error) => (Err(error), Vec::new()),
+            };
+            own = Ok(rest);
+            let gathered = self.gather_bytes(&mut state, &what, part)?;
+            for (result, candidates) in gathered.iter().zip(&mut candidates) {
+                for found in result.chunks(bytes) {
+                    let (index, value) =
+                        found.split_at_checked(size_of::<u64>()).ok_or_else(other_version)?;
+                    candidates.push(Located::<T> { index: read(index)?, value: read(value)? });
+                }
             }
         }
-        self.reducer().first_of(op, &candidates)
+        drop(state);
+        self.reducer().first_of(op, &candidates.concat())
     }
 }
 
