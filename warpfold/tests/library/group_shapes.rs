@@ -317,7 +317,7 @@ fn group_top_k_equals_single_device_top_k() {
         for group in groups() {
             for ends in [ENDS, [0, 0, 0], [1, 2, 3], [n, n, n]] {
                 let sharded = cut(group, &values[..n], &ends);
-                for k in [1, 2, 31, 32] {
+                for k in [1, 2, 31, 32, 100, 4000] {
                     compare_with_one_device(group, &sharded, &all, op::Largest(k));
                     compare_with_one_device(group, &sharded, &all, op::Smallest(k));
                 }
@@ -325,6 +325,6 @@ fn group_top_k_equals_single_device_top_k() {
         }
     }
     let group = &groups()[0];
-    let error = group.reduce(op::Largest(33), &group.upload(&[1_u8]).unwrap()).unwrap_err();
+    let error = group.reduce(op::Largest(0), &group.upload(&[1_u8]).unwrap()).unwrap_err();
     assert!(matches!(error, Error::TopK { .. }), "{error}");
 }

@@ -406,6 +406,7 @@ fn captured_reductions_follow_the_elements() {
     let (columns, mut least) = (8, device.outputs(8).unwrap());
     let (mut every_other, mut halves) = (device.outputs(1).unwrap(), device.output().unwrap());
     let mut product = device.output().unwrap();
+    let mut first = device.outputs(100).unwrap();
     stream.wait_for_elements(&memory).unwrap();
     // SAFETY: everything lives to the end of the test, the elements are written between launches alone,
     // and each launch is waited for.
@@ -426,6 +427,7 @@ fn captured_reductions_follow_the_elements() {
         on.launch_into(op::Max, &both, &mut halves, Some(workspace)).unwrap();
         let [a, b] = &pair;
         on.launch_into(op::Dot, (a, b), &mut product, Some(workspace)).unwrap();
+        on.launch_into(op::Largest(100), &elements, &mut first, Some(workspace)).unwrap();
         let refused = on.launch_into(op::Max, elements.rows(n).unwrap(), &mut short, Some(workspace));
         says(&refused.unwrap_err(), &["room for 2 results", "make outputs for 1"]);
         let graph = driver.stream_end_capture(raw).unwrap();
@@ -445,6 +447,8 @@ fn captured_reductions_follow_the_elements() {
             assert_eq!(least.read().unwrap(), (0..columns).map(of_column).collect::<Vec<_>>());
             let every: i64 = values.iter().step_by(2).map(|&value| i64::from(value)).sum();
             assert_eq!(every_other.read().unwrap(), [every]);
+            let expected = warpfold::cpu::top_k(op::Largest(100), &values).unwrap();
+            assert_eq!(first.read().unwrap(), expected);
             assert_eq!(Some(halves.read().unwrap()), values.iter().max().copied());
             let (a, b) = values.split_at(n / 2);
             let dot: i64 = a.iter().zip(b).map(|(&a, &b)| i64::from(a) * i64::from(b)).sum();
