@@ -58,8 +58,4 @@ mod _native {
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");
-
-    /// The largest k of top-k.
-    #[pymodule_export]
-    const MOST_TOP: u32 = warpfold::internal::MOST_TOP;
 }

@@ -55,7 +55,7 @@ def test_topk_of_every_type_matches_a_stable_sort(dtype):
     values = small(dtype, (3, 50, 7), seed=3)
     if is_float(dtype):
         values[1, 5:9, 2] = numpy.nan
-    for axis, k in [(-1, 1), (-1, 7), (1, 32), (0, 3), (None, 32)]:
+    for axis, k in [(-1, 1), (-1, 7), (1, 32), (0, 3), (None, 32), (1, 40), (None, 1050)]:
         moved = values.ravel() if axis is None else numpy.moveaxis(values, axis, -1)
         for largest in [True, False]:
             indices = order_of(moved, largest)[..., :k]
@@ -76,9 +76,9 @@ def test_topk_of_no_rows_has_no_results():
 
 def test_topk_names_the_arguments_that_it_refuses():
     values = numpy.ones((2, 3))
-    with pytest.raises(ValueError, match="^topk of k 4 of 3 elements; k must be 1 to 32 and not above the number of .*$"):
+    with pytest.raises(ValueError, match="^topk of k 4 of 3 elements; k must be 1 to the number of elements$"):
         warpfold.topk(values, 4)
-    for k in [0, -1, 33, 2**70]:
+    for k in [0, -1, 7, 2**70]:
         with pytest.raises(ValueError, match=f"^topk of k {k} of 6 elements"):
             warpfold.topk(values, k, axis=None)
     with pytest.raises(TypeError, match="^k 1.5; it must be an integer$"):

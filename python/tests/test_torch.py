@@ -294,9 +294,12 @@ def test_topk_matches_pytorch(device, refused):
     values = torch.randperm(6 * 40 * 5).reshape(6, 40, 5).to(device, torch.float32)
     for dim in (0, 1, 2, -2):
         for largest in (True, False):
-            found, expected = (topk(values, 4, dim=dim, largest=largest) for topk in (warpfold.topk, torch.topk))
-            assert torch.equal(found.values, expected.values) and torch.equal(found.indices, expected.indices)
+            for k in (4, values.shape[dim]):
+                found, expected = (topk(values, k, dim=dim, largest=largest) for topk in (warpfold.topk, torch.topk))
+                assert torch.equal(found.values, expected.values) and torch.equal(found.indices, expected.indices)
             assert found.values.device == values.device
+    found, expected = (topk(values.flatten(), 700) for topk in (warpfold.topk, torch.topk))
+    assert torch.equal(found.values, expected.values) and torch.equal(found.indices, expected.indices)
     for axis, other in [(1, values), (None, values.flatten())]:
         ours, theirs = values.clone().requires_grad_(), other.clone().requires_grad_()
         warpfold.topk(ours, 3, axis).values.square().sum().backward()

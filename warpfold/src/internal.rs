@@ -35,7 +35,6 @@ pub use crate::{
     signature::{Mismatch, compare},
     tuning::{Blocks, Bracket, Choice, Shape, Tuning, check},
 };
-pub use warpfold_abi::reducer::MOST_TOP;
 pub use warpfold_ptx::{Arch, BadArch};
 
 pub mod archive {

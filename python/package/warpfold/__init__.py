@@ -347,7 +347,7 @@ def topk(values, k, axis=-1, *, largest=True, stream=None, device=None, dim=None
     values
         The array. A copy is reduced if it is not contiguous, or the axis is not the last one.
     k
-        The number of elements, 1 to 32.
+        The number of elements, 1 to the length of the axis.
     axis
         The axis, whose length in the results is k; `None` for all elements in C order.
     largest

@@ -327,10 +327,8 @@ def topk(values, k, axis, largest, stream, device):
     if axis is not None and len(axes) != 1:
         raise ValueError(f"axis {axis!r} of topk; give one axis, or None for all elements")
     length = math.prod(shape[one] for one in axes)
-    if not 1 <= count <= min(length, _native.MOST_TOP):
-        raise ValueError(
-            f"topk of k {count} of {length} elements; k must be 1 to {_native.MOST_TOP} and not above the number of elements"
-        )
+    if not 1 <= count <= length:
+        raise ValueError(f"topk of k {count} of {length} elements; k must be 1 to the number of elements")
     others = [at for at in range(len(shape)) if at not in axes]
     found = [shape[at] for at in others] + [count]
     size = numpy.dtype(_homes.stored(dtype)).itemsize
