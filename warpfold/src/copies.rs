@@ -36,10 +36,16 @@ impl Device {
     }
 
     pub(crate) fn clear(&self, memory: &Memory) -> Result<()> {
+        self.clear_first(memory, memory.bytes())
+    }
+
+    /// Clears the first bytes of the memory, or all if it has fewer.
+    pub(crate) fn clear_first(&self, memory: &Memory, bytes: u64) -> Result<()> {
+        let bytes = bytes.min(memory.bytes()) as usize;
         let cleared = self.copied("clearing its memory", |driver, stream| {
-            // SAFETY: the memory has this size. It lives until the memset has been waited for or, if
-            // that fails, forever.
-            unsafe { driver.memset_d8_async(memory.address(), 0, memory.bytes() as usize, stream) }
+            // SAFETY: the memory has at least this size. It lives until the memset has been waited for
+            // or, if that fails, forever.
+            unsafe { driver.memset_d8_async(memory.address(), 0, bytes, stream) }
         });
         cleared.map_err(|failed| failed.or_keep(|| memory.keep_for_good()))
     }

@@ -96,10 +96,10 @@ pub(crate) fn scratch_of(slots: u64, device: &Device) -> u64 {
     slots + slot_bytes(device)
 }
 
-/// Allocates the slots and the scratch memory of a workspace, all zero.
+/// Allocates the slots of a workspace, which are zero, and the scratch memory, which is not.
 pub(crate) fn slots(device: &Device) -> Result<Memory> {
     let slots = Memory::new(device, workspace_bytes(device))?;
-    device.clear(&slots)?;
+    device.clear_first(&slots, slot_bytes(device))?;
     Ok(slots)
 }
 
