@@ -21,8 +21,7 @@
 //! - [`view_groups`], [`view_elements`]: one result per position on some axes, for any strides.
 //! - [`segments`](segments()): one result for each of many segments of different lengths.
 //! - [`top_grid`], [`top_warp`]: the first k elements in an [`Order`], of a buffer or of every row,
-//!   for a
-//!   small k; [`select`](select()), [`sort`] and [`merge`] for any k.
+//!   for a small k; [`select`](select()), [`sort`] and [`merge`] for any k.
 //! - [`count_runs`], [`write_runs`]: runs of equal keys, as segments.
 //!
 //! Elements whose size does not divide 16 are loaded one by one, four in flight per thread, in the same

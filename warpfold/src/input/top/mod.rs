@@ -119,9 +119,11 @@ impl<T: Element, O: TopK> ReduceElements<O, T> for kind::Top {
         _count: Option<&'p Count<'p>>,
         device: &Device,
     ) -> Result<Plan<'p, Self::Output>> {
-        let mut plan = Plan::of_top(TopTask::of_buffer(op, values, device)?, values);
+        let task = TopTask::of_buffer(op, values, device)?;
+        let is_small = task.is_small();
+        let mut plan = Plan::of_top(task, values);
         if let Some(several) = &mut plan.several
-            && several.count <= MOST_TOP as usize
+            && is_small
         {
             // The kernel writes the results to host memory, which has room for them.
             several.copy = None;

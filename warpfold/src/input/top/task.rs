@@ -56,8 +56,8 @@ impl TopTask {
     /// # Safety
     /// The conditions of [`Task::enqueue`].
     unsafe fn enqueue_any(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
-        let (entry, launch) = self.selection(kernels)?;
-        let SelectLaunch { kernel, blocks, share, samples, rank, room, ranked } = launch;
+        let (entry, selection) = self.selection(kernels)?;
+        let SelectLaunch { kernel, blocks, share, samples, rank, room, ranked } = selection;
         let KeyOrder { fold, toggle, lowest, nan, zero, unit } = self.key_order();
         let shape = context.shape([blocks, kernel.block()], false);
         let shape = LaunchShape { cooperative: share > 1, ..shape };
@@ -81,12 +81,12 @@ impl TopTask {
             zero,
             unit,
         };
-        // SAFETY: the launch meets the kernel's contract: it reads the rows, of k elements or more, and
-        // writes k results for each. If rows have several blocks, all are resident at once, the slots
-        // are zero and have room for the control words of each row, and the memory that follows them
-        // has room for the candidates and results.
-        unsafe { launch_any(kernels, entry, &shape, context, &arguments) }?;
-        if launch.sorts(self.k) {
+        // SAFETY: the launch meets the kernel's contract: it reads the rows, which have at least k
+        // elements, and writes k results for each. If rows have several blocks, all are resident at
+        // once, the slots are zero and have room for the control words of each row, and the memory that
+        // follows them has room for the candidates and results.
+        unsafe { launch(kernels, entry, &shape, context, &arguments) }?;
+        if selection.sorts(self.k) {
             return Ok(());
         }
         // SAFETY: the results were written by the launch before.
@@ -103,26 +103,26 @@ impl TopTask {
         let sort = self.any_entry(kernels, AnyTopKernel::Sort)?;
         let merge = self.any_entry(kernels, AnyTopKernel::Merge)?;
         let KeyOrder { fold, toggle, lowest, nan, zero, unit } = self.key_order();
-        let launch = |entry: &Entry, blocks: u64, size: u64, distance: u64| {
+        let step = |entry: &Entry, blocks: u64, size: u64, distance: u64| {
             let results = ptr::without_provenance_mut(context.output as usize);
             let arguments =
                 SortTop { results, rows, k, size, distance, fold, toggle, lowest, nan, zero, unit };
             let shape = context.shape([blocks.min(MOST_SORT_BLOCKS) as u32, SELECT_BLOCK], false);
             // SAFETY: the kernels access the results of the rows and nothing else.
-            unsafe { launch_any(kernels, entry, &shape, context, &arguments) }
+            unsafe { launch(kernels, entry, &shape, context, &arguments) }
         };
         let chunks = rows * k.div_ceil(chunk);
         let pairs = (rows * (k.next_power_of_two() / 2)).div_ceil(SELECT_BLOCK.into());
-        launch(sort, chunks, 0, 0)?;
+        step(sort, chunks, 0, 0)?;
         let mut size = 2 * chunk;
         while size / 2 < k {
-            launch(merge, pairs, size, 0)?;
+            step(merge, pairs, size, 0)?;
             let mut distance = size / 4;
             while distance >= chunk {
-                launch(merge, pairs, 2 * distance, distance)?;
+                step(merge, pairs, 2 * distance, distance)?;
                 distance /= 2;
             }
-            launch(sort, chunks, size, 0)?;
+            step(sort, chunks, size, 0)?;
             size *= 2;
         }
         Ok(())
@@ -132,7 +132,7 @@ impl TopTask {
 /// # Safety
 /// The conditions of [`launch_with`] must hold, but for the parameters, which were checked when the
 /// kernel was loaded.
-unsafe fn launch_any<A: Arguments>(
+unsafe fn launch<A: Arguments>(
     kernels: &Kernels,
     entry: &Entry,
     shape: &LaunchShape,
@@ -185,26 +185,24 @@ impl Task for TopTask {
             // SAFETY: the caller meets the conditions of `enqueue`.
             return unsafe { self.enqueue_any(kernels, context) };
         }
-        let (entry, launch) = self.planned(kernels)?;
-        let shape = context.shape([launch.blocks, launch.block], entry.overlaps);
+        let (entry, planned) = self.planned(kernels)?;
+        let shape = context.shape([planned.blocks, planned.block], entry.overlaps);
         let arguments = ReduceTop::<u8> {
             input: ptr::without_provenance(self.address as usize),
             rows: self.rows,
             len: self.len,
             k: self.k,
-            share: launch.share.into(),
-            tile: launch.tile.into(),
+            share: planned.share.into(),
+            tile: planned.tile.into(),
             slots: ptr::without_provenance_mut(context.slots as usize),
             output: ptr::without_provenance_mut(context.output as usize),
         };
-        kernels.device().call("launching a search for the largest or smallest elements", |driver| {
-            // SAFETY: the launch meets the kernel's contract:
-            // - It reads the rows, of k elements or more, and writes k results for each.
-            // - The kernel has a queue for each thread of a block. A tile has no more groups than the
-            //   block's threads load at once, and a row has no more single elements than threads.
-            // - If rows have several blocks, each block has a slot, and the slots are zero.
-            // - The kernel's parameters were checked at load, and the caller keeps the memory valid.
-            unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
-        })
+        // SAFETY: the launch meets the kernel's contract:
+        // - It reads the rows, which have at least k elements, and writes k results for each.
+        // - The kernel has a queue for each thread of a block. A tile has no more groups than the
+        //   block's threads load at once, and a row has no more single elements than threads.
+        // - If rows have several blocks, each block has a slot, and the slots are zero.
+        // - The caller keeps the memory valid.
+        unsafe { launch(kernels, entry, &shape, context, &arguments) }
     }
 }
