@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 
+use crate::lanes::lanes_of;
 use crate::memory::Space;
 use crate::observe::{AccessKind, Event, Memory};
 use crate::program::{CHUNK, LANES};
@@ -35,8 +36,7 @@ struct Product {
 
 impl Operands {
     fn add(&mut self, (index, time): (u32, u32), memory: &Memory<'_>) {
-        let lanes = (0..LANES).filter(|lane| memory.lanes >> lane & 1 == 1);
-        let chunks = lanes.map(|lane| memory.addresses[lane] / CHUNK);
+        let chunks = lanes_of(memory.lanes).map(|lane| memory.addresses[lane] / CHUNK);
         match self.pending.last_mut().filter(|last| (last.index, last.time) == (index, time)) {
             Some(last) => last.chunks.extend(chunks),
             None => {
@@ -123,10 +123,10 @@ impl Step<'_, '_> {
             return;
         }
         let mut written = None;
-        for lane in (0..LANES as u32).filter(|lane| lanes >> lane & 1 == 1) {
-            let address = addresses[lane as usize];
+        for lane in lanes_of(lanes) {
+            let address = addresses[lane];
             let reader = self.operands().overwrite(owner, address, bytes.into());
-            written = written.or(reader.map(|index| (lane, address, index)));
+            written = written.or(reader.map(|index| (lane as u32, address, index)));
         }
         if let Some((lane, address, index)) = written {
             let (team, agent) = (self.block.team, self.agent);
