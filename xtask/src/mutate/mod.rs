@@ -21,6 +21,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use proc_macro2::TokenStream;
 use serde::Deserialize;
 use warpfold_suite::say;
 use warpfold_suite_build::parallel::in_order;
@@ -118,6 +119,12 @@ impl Mutation {
             "{name}: `{whole}` occurs {times} times in {}; it must occur once",
             file.display()
         );
+        for part in [original, with] {
+            ensure!(
+                part.parse::<TokenStream>().is_ok(),
+                "{name}: `{part}` has brackets without their counterparts"
+            );
+        }
         let is_chosen = format!("::std::env::var_os({CHOSEN:?}).is_some_and(|it| it == {name:?})");
         let branch = format!(
             "{{ static CHOSEN: ::std::sync::OnceLock<bool> = ::std::sync::OnceLock::new();
@@ -176,6 +183,12 @@ mod tests {
         // Another change of the same text nests inside the first.
         let again = mutation("1").made_in("f(1)").unwrap();
         assert!(mutation("1").made_in(&again).unwrap().ends_with("else { 1 } } } })"));
+    }
+
+    #[test]
+    fn part_of_a_call_is_an_error() {
+        let error = mutation("⟦f(&S⟧ {})").made_in("f(&S {})").unwrap_err().to_string();
+        assert_eq!(error, "a: `f(&S` has brackets without their counterparts");
     }
 
     #[test]
