@@ -58,7 +58,7 @@ fn conclude(name: &'static str, carried_out: std::thread::Result<Outcome>) -> c_
     match carried_out.unwrap_or_else(|panic| Err(panicked(&*panic))) {
         Ok(()) => CUDA_SUCCESS,
         Err(failure) => {
-            if let Some(detail) = failure.detail.as_ref().filter(|_| tells()) {
+            if let Some(detail) = failure.detail.as_ref().filter(|_| tells() && name != QUESTION) {
                 tell(name, detail);
             }
             if let Some(call) = AFTER_REFUSAL.get().filter(|_| is_refusal(failure.code)) {
@@ -112,6 +112,10 @@ fn check_process() -> Outcome {
 
 /// Environment variable that makes failures print their detail on stderr, as programs only get codes.
 const TELL_VARIABLE: &str = "WARPFOLD_SIM_TELL";
+
+/// The function by which programs ask whether an address is the driver's. Its failure is an answer, and
+/// is not printed.
+const QUESTION: &str = "cuPointerGetAttribute";
 
 fn tells() -> bool {
     static TELLS: OnceLock<bool> = OnceLock::new();
