@@ -25,9 +25,10 @@ pub(crate) const BUILT: [(&str, &str); 3] = [
     ("libcuda.so", "lib/libcuda.so.1"),
 ];
 
-/// The linker script by which programs that are linked with `-lcuda` are bound to the simulator, and
-/// its text. It is not in the folder of the libraries, because some programs open `libcuda.so` there.
-const LINK: (&str, &str) = ("link/lib64/libcuda.so", "INPUT(libcuda.so.1)\n");
+/// The libraries: the names without a version, by which some programs open them and linkers search
+/// them, and the files.
+const LIBRARIES: [(&str, &str); 2] =
+    [("libcudart.so", "libcudart.so.13"), ("libcuda.so", "libcuda.so.1")];
 
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
@@ -71,7 +72,7 @@ pub fn ensure(workspace: &Workspace, optimized: bool) -> Result<PathBuf> {
         let target = if built == "libcuda.so" { &apart } else { &workspace.target };
         replace(&target.join(profile).join(built), &folder.join(called))?;
     }
-    write_link(&folder)?;
+    name_libraries(&folder)?;
     Ok(folder)
 }
 
@@ -88,13 +89,36 @@ pub(crate) fn cargo(workspace: &Workspace, optimized: bool, arguments: &[&OsStr]
     Ok(())
 }
 
-/// Writes [`LINK`] in a folder.
-pub(crate) fn write_link(folder: &Path) -> Result<()> {
-    let (name, text) = LINK;
-    let path = folder.join(name);
-    fs::create_dir_all(path.parent().expect("it is in a folder"))
-        .and_then(|()| fs::write(&path, text))
-        .with_context(|| format!("{} cannot be written", path.display()))
+/// Names the libraries of a folder without their versions: in `unversioned` for programs that open them,
+/// in `link/lib64` for linkers. A wheel cannot contain symbolic links. So the first is an empty library
+/// that depends on the library, and the second a linker script, because linkers take no symbols from
+/// dependencies.
+pub(crate) fn name_libraries(folder: &Path) -> Result<()> {
+    let [lib, open, link] = ["lib", "unversioned", "link/lib64"].map(|name| folder.join(name));
+    for made in [&open, &link] {
+        fs::create_dir_all(made).with_context(|| format!("{} cannot be created", made.display()))?;
+    }
+    for (name, file) in LIBRARIES {
+        let script = link.join(name);
+        fs::write(&script, format!("INPUT({file})\n"))
+            .with_context(|| format!("{} cannot be written", script.display()))?;
+        let new = open.join(name).with_extension("new");
+        let mut linker = Command::new("cc");
+        linker
+            .args(["-shared", "-nostdlib", "-s", "-Wl,--no-as-needed,-z,noseparate-code"])
+            .arg(format!("-Wl,-soname,{name}"))
+            .args(["-x", "c", "/dev/null", "-x", "none"])
+            .arg(lib.join(file))
+            .arg("-o")
+            .arg(&new);
+        let output = linker.output().context("cc, which also links Rust's programs, does not start")?;
+        if !output.status.success() {
+            bail!("{linker:?} failed: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        fs::rename(&new, open.join(name))
+            .with_context(|| format!("{} cannot be renamed", new.display()))?;
+    }
+    Ok(())
 }
 
 /// Replaces a file that may be in use.

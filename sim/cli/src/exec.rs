@@ -101,11 +101,11 @@ pub(crate) fn run(args: &Args) -> Result<Done> {
     }
     let folder = libraries()?;
     let (program, rest) = args.call.split_first().expect("clap asks for it");
-    let link = folder.with_file_name("link");
+    let [link, unversioned] = ["link", "unversioned"].map(|name| folder.with_file_name(name));
     let mut command = Command::new(program);
     command
         .args(rest)
-        .env("LD_LIBRARY_PATH", preceded("LD_LIBRARY_PATH", &[&folder])?)
+        .env("LD_LIBRARY_PATH", preceded("LD_LIBRARY_PATH", &[&folder, &unversioned])?)
         // For linkers that the program starts: `-lcuda` finds a linker script, which names libcuda.so.1.
         .env("LIBRARY_PATH", preceded("LIBRARY_PATH", &[&link.join("lib64"), &folder])?)
         .env("WARPFOLD_LIBCUDA", folder.join(LIBRARIES[0]))

@@ -424,10 +424,38 @@ mod linux {
             command.args(["exec", "--gpus", "3", "--allow-no-launch", "--", "sh", "-c", script]);
             command.current_dir(folder.path()).env_remove("CUDA_LIBRARY_PATH").output().unwrap()
         };
-        let output = run("cc count.c -o count -lcuda && ./count");
+        let output = run("cc count.c -o count -lcuda -lcudart && ./count");
         assert_eq!(said(&output).0, "3\n", "{output:?}");
         let output = run("cat $CUDA_LIBRARY_PATH/lib64/libcuda.so");
         assert_eq!(said(&output).0, "INPUT(libcuda.so.1)\n", "{output:?}");
+    }
+
+    /// Taichi, cudarc and others open the driver without its version. Both names are one library: a
+    /// call by one has its effect for the other.
+    #[test]
+    fn libraries_are_opened_without_their_versions() {
+        let Some(made) = made() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let source = "#include <dlfcn.h>\n#include <stdio.h>\n\
+            int main() {\n\
+            void *driver = dlopen(\"libcuda.so\", RTLD_NOW), *runtime = dlopen(\"libcudart.so\", RTLD_NOW);\n\
+            int (*init)(int) = dlsym(driver, \"cuInit\");\n\
+            printf(\"%d\", init == dlsym(dlopen(\"libcuda.so.1\", RTLD_NOW), \"cuInit\"));\n\
+            int (*free)(void *) = dlsym(runtime, \"cudaFree\");\n\
+            printf(\"%d\", free(0) == 0);\n\
+            int (*ask)(int *, int, void *) = dlsym(driver, \"cuPointerGetAttribute\");\n\
+            int kind;\n\
+            printf(\"%d\\n\", ask(&kind, 2, &kind)); }\n";
+        let file = folder.path().join("open");
+        fs::write(file.with_extension("c"), source).unwrap();
+        let compile = Command::new("cc").arg(file.with_extension("c")).arg("-o").arg(&file).status();
+        assert!(compile.unwrap().success());
+        let mut command = Command::new(&made.command);
+        let output = command.args(["exec", "--allow-no-launch", "--"]).arg(&file).output().unwrap();
+        let (printed, told) = said(&output);
+        assert_eq!(printed, "111\n", "{output:?}");
+        // That an address is not the driver's is an answer, and no failure to print.
+        assert!(!told.contains("cuPointerGetAttribute"), "{output:?}");
     }
 
     /// The simulator's libraries are in the folder `lib` beside its program.

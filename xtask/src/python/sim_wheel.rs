@@ -49,7 +49,6 @@ pub(super) fn build(
     for (source, name) in SOURCES {
         build_sim::replace(&workspace.root.join(source), &project.path().join(name))?;
     }
-    build_sim::write_link(&project.path().join(PACKAGE))?;
     let mut glibc = 0;
     for (_, name) in BUILT {
         let file = project.path().join(PACKAGE).join(name);
@@ -57,6 +56,7 @@ pub(super) fn build(
         run(Command::new("strip").arg("--strip-debug").arg(&file))?;
         glibc = glibc.max(newest_glibc(&run(Command::new("objdump").arg("-T").arg(&file))?));
     }
+    build_sim::name_libraries(&project.path().join(PACKAGE))?;
     ensure!(glibc > 0, "objdump -T prints no symbol version of glibc; build on a system with glibc");
     let out = tempfile::Builder::new().prefix("wheel-").tempdir_in(&place.folder)?;
     let platform = format!("manylinux_2_{glibc}_{}", env::consts::ARCH);
