@@ -5,24 +5,22 @@
 #   scripts/clients.sh numba       the test suite in the package numba-cuda
 #   scripts/clients.sh cupy        CuPy's functions beside NumPy's, because its wheels have no tests
 #   scripts/clients.sh triton      kernels in Triton beside NumPy, by scripts/triton_kernels.py; needs a C compiler
+#   scripts/clients.sh taichi      kernels in Taichi beside NumPy, by scripts/taichi_kernels.py
+#   scripts/clients.sh cubek       the tests of the crate cubek-reduce, by cudarc and NVRTC; needs the CUDA headers of
+#                                  `cargo xtask doctor --fetch-cuda`
 #
 # The sources come from crates.io and PyPI; docs/census.md has the results. Dependencies and the output of each test
 # are written to target/clients. The last line printed has the counts.
 #
 # Allocations are rounded up to 512 bytes, as on a GPU. With ROUND=1, accesses past the end of an array are faults.
 set -euo pipefail
-client=${1:?"give cudarc, numba, cupy or triton"}
+client=${1:?"give cudarc, numba, cupy, triton, taichi or cubek"}
 cd "$(dirname "$0")/.."
 cargo xtask build-sim >&2
 folder=$PWD/target/clients
 logs=$folder/$client
 mkdir -p "$folder/lib" "$logs" "$folder/empty"
-for library in "$PWD"/target/sim/lib/*; do
-    ln -sf "$library" "$folder/lib/"
-    # Some clients load the library by the name without a version.
-    name=$(basename "$library")
-    ln -sf "$name" "$folder/lib/${name%%.so*}.so"
-done
+ln -sf "$PWD"/target/sim/lib/* "$PWD"/target/sim/unversioned/* "$folder/lib/"
 export WARPFOLD_SIM_ROUND=${ROUND:-512} WARPFOLD_SIM_TELL=1 LD_LIBRARY_PATH=$folder/lib
 
 # Installs packages in a virtual environment of the client's own, because clients behave differently with more packages.
@@ -40,17 +38,24 @@ nvrtc() {
     (cd "$folder/lib" && ln -sf "$(basename "$(ls -d libnvrtc.so."$2")")" libnvrtc.so)
 }
 
+# Unpacks version $2 of crate $1 with its tests in the folder $checkout, as a workspace of its own.
+source_of() {
+    local client=$folder/$1
+    rm -rf "$client"
+    mkdir -p "$client/src"
+    printf '[package]\nname = "client"\nedition = "2024"\n[workspace]\n' >"$client/Cargo.toml"
+    touch "$client/src/lib.rs"
+    (cd "$client" && cargo add --quiet --no-default-features "$1@=$2" && cargo vendor --quiet sources >&2)
+    checkout=$client/sources/$1
+    echo '[workspace]' >>"$checkout/Cargo.toml"
+}
+
 case $client in
 cudarc)
     # The last NVRTC with support for sm_53, which one test requests.
     packages nvidia-cuda-nvrtc-cu12==12.8.93
     nvrtc cuda_nvrtc 12
-    rm -rf "$folder/cudarc"
-    cargo init --quiet --lib --vcs none --name client "$folder/cudarc"
-    (cd "$folder/cudarc" && cargo add --quiet --no-default-features cudarc@=0.18.1 && cargo vendor --quiet sources >&2)
-    checkout=$folder/cudarc/sources/cudarc
-    # Makes the package a workspace of its own, separate from the package that it was vendored for.
-    echo '[workspace]' >>"$checkout/Cargo.toml"
+    source_of cudarc 0.18.1
     binary=$(cd "$checkout" && CARGO_TARGET_DIR=$folder/cudarc-target cargo test --lib --no-run --no-default-features \
         --features std,driver,nvrtc,runtime,dynamic-loading,cuda-13000,f16 --message-format json 2>/dev/null |
         grep -oE '"executable":"[^"]+"' | tail -n 1 | cut -d '"' -f 4)
@@ -108,8 +113,23 @@ triton)
     export TRITON_LIBCUDA_PATH=$folder/lib TRITON_CACHE_DIR=$folder/triton-cache
     "$python" scripts/triton_kernels.py
     ;;
+taichi)
+    packages numpy==2.4.6 taichi==1.7.4
+    "$python" scripts/taichi_kernels.py
+    ;;
+cubek)
+    packages nvidia-cuda-nvrtc==13.0.88
+    nvrtc cu13 13
+    export CUDA_PATH=$PWD/target/cuda/nvidia/cu13
+    [ -d "$CUDA_PATH/include" ] || { echo "no $CUDA_PATH/include: run cargo xtask doctor --fetch-cuda" >&2; exit 2; }
+    # The last release that compiles by NVRTC; later ones use LLVM.
+    source_of cubek-reduce 0.2.0
+    (cd "$checkout" && CARGO_TARGET_DIR=$folder/cubek-target cargo test --test lib --no-default-features \
+        --features std,cpu-reference,cubecl/default,cubecl/cuda -- --quiet) >"$logs/tests.txt" 2>&1 || true
+    grep '^test result' "$logs/tests.txt"
+    ;;
 *)
-    echo "$client: give cudarc, numba, cupy or triton" >&2
+    echo "$client: give cudarc, numba, cupy, triton, taichi or cubek" >&2
     exit 2
     ;;
 esac
