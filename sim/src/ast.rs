@@ -139,6 +139,8 @@ pub(crate) struct Function<'s> {
     /// Statements of the body; `None` for a declaration, and empty if `broken` is set.
     pub(crate) body: Option<Vec<Statement<'s>>>,
     pub(crate) broken: Option<Failure>,
+    /// Set if the body has an `alloca`, which `ret` frees.
+    pub(crate) allocates: bool,
     /// Byte offset of the directive in the PTX text; `offset` is the byte offset of the function's name.
     pub(crate) start: u32,
     pub(crate) offset: u32,

@@ -378,6 +378,32 @@ pub enum FaultKind {
     /// Calls that are nested too deeply.
     #[error(transparent)]
     CallDepth(CallDepth),
+    /// An `alloca` that exceeds the local memory of a thread.
+    #[error(
+        "alloca of {bytes} bytes with {in_use} bytes in use exceeds the thread's local memory; allowed \
+         are {limit} bytes"
+    )]
+    StackOverflow {
+        /// The requested bytes.
+        bytes: u64,
+        /// Bytes of local memory in use.
+        in_use: u32,
+        /// Maximum bytes of local memory.
+        limit: u64,
+    },
+    /// A `stackrestore` of a pointer that `stacksave` cannot have returned.
+    #[error(
+        "stackrestore of {pointer:#x}; allowed are pointers from stacksave in the same function, at \
+         present {least:#x} to {top:#x}"
+    )]
+    StackPointer {
+        /// The given pointer.
+        pointer: u64,
+        /// End of the function's own variables.
+        least: u32,
+        /// The stack pointer.
+        top: u32,
+    },
     /// A `wgmma` instruction that its warpgroup cannot execute.
     #[error(transparent)]
     Warpgroup(WarpgroupProblem),

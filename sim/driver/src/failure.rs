@@ -76,7 +76,9 @@ fn code_of(kind: &FaultKind) -> c_int {
         | FaultKind::Mbarrier { .. }
         | FaultKind::BranchIndex { .. } => CUDA_ERROR_ILLEGAL_INSTRUCTION,
         FaultKind::NoFunction { .. } => CUDA_ERROR_INVALID_PC,
-        FaultKind::CallDepth(_) => CUDA_ERROR_HARDWARE_STACK_ERROR,
+        FaultKind::CallDepth(_) | FaultKind::StackOverflow { .. } | FaultKind::StackPointer { .. } => {
+            CUDA_ERROR_HARDWARE_STACK_ERROR
+        }
         FaultKind::Assertion(_) => CUDA_ERROR_ASSERT,
         // On a GPU, kernels with these faults hang until the process is ended.
         FaultKind::StepLimit { .. }

@@ -1,6 +1,6 @@
-//! Calls. A direct call by name is expanded in place. For a call by address, a guarded call or a
-//! recursive call, the function's code is placed once, after the entry's code ("outlined"), and each
-//! call gives it a new stack frame in local memory.
+//! Calls. A direct call by name is expanded in place. For a call by address, a guarded call, a
+//! recursive call or a call of a function with `alloca`, the function's code is placed once, after the
+//! entry's code ("outlined"), and each call gives it a new stack frame in local memory.
 
 use crate::ast::{Formal, Function, Instruction, Operand, Type};
 use crate::effort::Effort;
@@ -28,8 +28,6 @@ pub(super) struct Site<'s> {
     listed: Option<(usize, &'s str)>,
     arguments: Vec<Part>,
     results: Vec<Part>,
-    /// The function that contains the call; `None` for the entry.
-    inside: Option<u32>,
     offset: u32,
 }
 
@@ -37,7 +35,7 @@ pub(super) struct Site<'s> {
 pub(super) struct Outlined {
     index: usize,
     start: usize,
-    local: Layout,
+    pub(super) local: Layout,
     params: Vec<Part>,
     returns: Vec<Part>,
 }
@@ -106,8 +104,9 @@ impl<'a, 's> Flattener<'a, '_, 's> {
             return self.of_system(item, &call, &self.ast.functions[function]);
         }
         let recursive = self.calls.contains(&call.name);
-        if recursive || item.instruction.guard.is_some() {
-            self.fits(item.scope, &self.ast.functions[function], &call)?;
+        let callee = &self.ast.functions[function];
+        if recursive || callee.allocates || item.instruction.guard.is_some() {
+            self.fits(item.scope, callee, &call)?;
             let functions = vec![self.outlined(function).map_err(Nested::Here)?];
             return self.site(item, &call, functions, None).map_err(Nested::Here);
         }
@@ -245,8 +244,8 @@ impl<'a, 's> Flattener<'a, '_, 's> {
             operands.iter().map(place).collect::<Result<Vec<Part>>>()
         };
         let (arguments, results) = (parts(call.arguments)?, parts(call.results)?);
-        let (inside, offset) = (self.inside, item.instruction.span.0);
-        self.flat.sites.push(Site { functions, listed, arguments, results, inside, offset });
+        let offset = item.instruction.span.0;
+        self.flat.sites.push(Site { functions, listed, arguments, results, offset });
         let site = Some(self.flat.sites.len() as u32 - 1);
         self.flat.items.push(Item { site, ..item });
         Ok(())
@@ -435,19 +434,13 @@ pub(super) fn call(cx: &mut Cx<'_, '_, '_>, item: &Item<'_, '_>) -> Result<Op> {
         None => None,
     };
     cx.rows.constant(Init::Frame);
-    let align = cx.flat.outlined.iter().map(|outlined| outlined.local.align).max().unwrap_or(1);
     let site = &cx.flat.sites[site as usize];
-    let own = match site.inside {
-        Some(function) => cx.flat.outlined[function as usize].local,
-        None => cx.flat.local,
-    };
     let (functions, arguments) = (site.functions.clone(), site.arguments.clone());
     cx.calls.push(Call {
         target,
         functions,
         arguments,
         results: site.results.clone(),
-        advance: own.rounded(align),
         words: Vec::new(),
         doubles: Vec::new(),
         predicates: Vec::new(),

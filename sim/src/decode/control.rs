@@ -3,7 +3,7 @@
 use crate::ast::{Operand, Type};
 use crate::program::{
     Assertion, Barrier, BarrierOp, BarrierReduce, Collective, ConditionCall, HeapCall, Init, NOWHERE,
-    Op, Print, Scalar,
+    Op, Print, Scalar, Slot, StackOp,
 };
 
 use super::call::CallOperands;
@@ -146,6 +146,58 @@ pub(super) fn griddepcontrol(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
 pub(super) fn nop(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.ignore(|_| true);
     Ok(Op::Nop)
+}
+
+/// Maximum alignment of `alloca`, in bytes.
+const MAX_ALIGN: i64 = 1 << 23;
+/// Alignment of `alloca` without an operand for it, and its minimum.
+const DEFAULT_ALIGN: u32 = 8;
+
+pub(super) fn alloca(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let ty = pointer_type(cx)?;
+    let align = match cx.arity(2..=3)? {
+        2 => DEFAULT_ALIGN,
+        _ => match *cx.operand(2)? {
+            Operand::Int(align @ 1..=MAX_ALIGN) if align.count_ones() == 1 => {
+                DEFAULT_ALIGN.max(align as u32)
+            }
+            _ => return Err(format!("the alignment must be a power of two from 1 to {MAX_ALIGN}")),
+        },
+    };
+    let bytes = pointer(cx.source(1, ty)?, ty);
+    let pointer = pointer(cx.destination(0, ty)?, ty);
+    Ok(stack(cx, StackOp::Allocate { pointer, bytes, align }))
+}
+
+pub(super) fn stacksave(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let ty = pointer_type(cx)?;
+    cx.arity(1..=1)?;
+    let pointer = pointer(cx.destination(0, ty)?, ty);
+    Ok(stack(cx, StackOp::Save(pointer)))
+}
+
+pub(super) fn stackrestore(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let ty = pointer_type(cx)?;
+    cx.arity(1..=1)?;
+    let pointer = pointer(cx.source(0, ty)?, ty);
+    Ok(stack(cx, StackOp::Restore(pointer)))
+}
+
+fn pointer_type(cx: &mut Cx<'_, '_, '_>) -> Result<Type> {
+    match cx.ty()? {
+        ty @ (Type::U32 | Type::U64) => Ok(ty),
+        ty => cx.wrong_type(ty),
+    }
+}
+
+fn pointer(row: u16, ty: Type) -> Slot {
+    if ty == Type::U64 { Slot::Double(row) } else { Slot::Word(row) }
+}
+
+fn stack(cx: &mut Cx<'_, '_, '_>, op: StackOp) -> Op {
+    // Marks the entry as one with a stack, also if it has no calls.
+    cx.rows.constant(Init::Frame);
+    Op::Stack(op)
 }
 
 /// Decodes `setmaxnreg`, which changes nothing: warps have all registers that they name.

@@ -184,6 +184,8 @@ impl<'d, 's> EntryDecoder<'d, 's> {
         call::keep(&mut context.calls, &code, types, &ranges, (&context.rows, self.effort))
             .map_err(at)?;
         let functions = call::activated(&context, &self.ast.functions);
+        let aligns = context.flat.outlined.iter().map(|outlined| outlined.local.align);
+        let frame_align = aligns.max().unwrap_or(1);
         let rows = context.rows.finish().map_err(at)?;
         let program = Program {
             timed: code.iter().any(|inst| inst.op.effect() == Effect::ReadTime),
@@ -202,6 +204,7 @@ impl<'d, 's> EntryDecoder<'d, 's> {
             tables: context.tables,
             calls: context.calls,
             functions,
+            frame_align,
             frame: rows.inits.iter().find(|(_, init)| matches!(init, Init::Frame)).map(|&(row, _)| row),
             rows,
             static_shared,

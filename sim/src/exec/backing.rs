@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering;
 use crate::memory::{Allocation, View};
 use crate::program::LANES;
 
+use super::stack::Stack;
+
 pub(super) trait Source {
     /// A checked location of one lane's access.
     type Place: Copy;
@@ -21,7 +23,7 @@ pub(super) trait Source {
     /// Fills `doubles` like [`bulk_words`](Self::bulk_words); `address` must be a multiple of 8.
     fn bulk_doubles(&mut self, address: u64, doubles: &mut [u64]) -> bool;
 
-    fn bounds(&self, address: u64) -> String;
+    fn bounds(&self, address: u64, lane: usize) -> String;
 }
 
 pub(super) trait Sink: Source {
@@ -33,10 +35,18 @@ pub(super) trait Sink: Source {
 
 pub(super) struct Bytes<T>(pub(super) T);
 
-/// Local memory of a warp, `bytes` per lane.
+/// Local memory of a warp, `bytes` per lane. A lane's memory ends at the top of its stack, if there are
+/// stacks.
 pub(super) struct Lanes<'m> {
     pub(super) memory: &'m mut [u8],
     pub(super) bytes: usize,
+    pub(super) stacks: &'m [Stack],
+}
+
+impl Lanes<'_> {
+    fn length(&self, lane: usize) -> u64 {
+        self.stacks.get(lane).map_or(self.bytes as u64, |stack| stack.top.into())
+    }
 }
 
 /// Global memory, with the index of the allocation found last, where the next search starts.
@@ -103,7 +113,7 @@ impl<T: AsRef<[u8]>> Source for Bytes<T> {
         true
     }
 
-    fn bounds(&self, _: u64) -> String {
+    fn bounds(&self, _: u64, _: usize) -> String {
         format!("the space has {} bytes", self.0.as_ref().len())
     }
 }
@@ -161,7 +171,7 @@ impl Source for Lanes<'_> {
     type Place = usize;
 
     fn locate(&mut self, address: u64, bytes: u32, lane: usize) -> Option<usize> {
-        let length = self.bytes as u64;
+        let length = self.length(lane);
         (address < length && u64::from(bytes) <= length - address)
             .then(|| lane * self.bytes + address as usize)
     }
@@ -178,8 +188,8 @@ impl Source for Lanes<'_> {
         false
     }
 
-    fn bounds(&self, _: u64) -> String {
-        format!("the thread has {} bytes", self.bytes)
+    fn bounds(&self, _: u64, lane: usize) -> String {
+        format!("the thread has {} bytes", self.length(lane))
     }
 }
 
@@ -261,7 +271,7 @@ impl<'v> Source for Global<'v> {
         true
     }
 
-    fn bounds(&self, address: u64) -> String {
+    fn bounds(&self, address: u64, _: usize) -> String {
         self.view.missed(address, 0, |_| None)
     }
 }

@@ -7,39 +7,14 @@
 use crate::error::{CallDepth, FaultKind, shortened};
 use crate::lanes::{for_each_lane, lanes_of};
 use crate::observe::{Branch, Detail};
-use crate::program::{Call, LANES, NOWHERE, Part, Program};
+use crate::program::{Call, NOWHERE, Part, Program};
 
 use super::control::Split;
+use super::stack::{Activation, MAX_STACK};
 use super::warp::{Next, Warp};
 use super::{ExecContext, Outcome, Probe, trouble};
 
 const MAX_DEPTH: usize = 1024;
-/// Maximum local memory of a thread, in bytes.
-const MAX_STACK: u64 = 512 << 10;
-
-/// Active function calls of the lanes of a warp; empty before the first call.
-#[derive(Debug, Default, Hash)]
-pub(super) struct Activations(Vec<Lane>);
-
-#[derive(Debug, Default, Clone, Hash)]
-struct Lane {
-    /// Call site and callee of each active call, as indices into [`Program`]'s `calls` and `functions`.
-    calls: Vec<(u32, u32)>,
-    kept: Vec<u64>,
-}
-
-impl Activations {
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
-    }
-
-    fn lane(&mut self, lane: usize) -> &mut Lane {
-        if self.0.is_empty() {
-            self.0.resize(LANES, Lane::default());
-        }
-        &mut self.0[lane]
-    }
-}
 
 impl Warp {
     pub(super) fn call<P: Probe>(
@@ -90,17 +65,20 @@ impl Warp {
         let function = &program.functions[place as usize];
         let frame = program.frame.map_or(0, usize::from);
         let from = self.regs.words[frame][lane];
-        let begin = u64::from(from) + u64::from(call.advance);
+        let stack = &self.stacks[lane];
+        let top = stack.top;
+        let begin = u64::from(top).next_multiple_of(program.frame_align.into());
         let end = begin + u64::from(function.bytes);
-        if self.activations.lane(lane).calls.len() == MAX_DEPTH || end > MAX_STACK {
+        if stack.calls.len() == MAX_DEPTH || end > MAX_STACK {
             let name = shortened(&function.name).into_owned();
-            let depth = self.activations.lane(lane).calls.len() as u32;
+            let depth = stack.calls.len() as u32;
             let depth = CallDepth { name, depth, most: MAX_DEPTH as u32, end, bytes: MAX_STACK };
             return trouble(FaultKind::CallDepth(depth), lane as u32);
         }
         self.grow_local(end as usize);
         let begin = begin as u32;
-        self.keep(call, (index, place), lane);
+        self.keep(call, Activation { call: index, function: place, frame: from, top }, lane);
+        self.stacks[lane].top = end as u32;
         for (argument, param) in call.arguments.iter().zip(&function.params) {
             self.copy_local(lane, from + argument.offset, shifted(param, begin));
         }
@@ -123,15 +101,15 @@ impl Warp {
         }
     }
 
-    fn keep(&mut self, call: &Call, which: (u32, u32), lane: usize) {
+    fn keep(&mut self, call: &Call, activation: Activation, lane: usize) {
         let regs = &self.regs;
         let words = call.words.iter().map(|&row| u64::from(regs.words[usize::from(row)][lane]));
         let doubles = call.doubles.iter().map(|&row| regs.doubles[usize::from(row)][lane]);
         let bit = |row: &u16| u64::from(regs.predicates[usize::from(*row)] >> lane & 1);
         let kept = words.chain(doubles).chain(call.predicates.iter().map(bit));
-        let activation = self.activations.lane(lane);
-        activation.kept.extend(kept);
-        activation.calls.push(which);
+        let stack = &mut self.stacks[lane];
+        stack.kept.extend(kept);
+        stack.calls.push(activation);
     }
 
     pub(super) fn ret<P: Probe>(&mut self, context: &mut ExecContext<'_, P>, mask: u32) -> Next {
@@ -154,11 +132,12 @@ impl Warp {
     }
 
     fn deactivate(&mut self, program: &Program, lane: usize) {
-        let Some((index, place)) = self.activations.lane(lane).calls.pop() else { return };
-        let (call, function) = (&program.calls[index as usize], &program.functions[place as usize]);
+        let Some(activation) = self.stacks[lane].calls.pop() else { return };
+        let call = &program.calls[activation.call as usize];
+        let function = &program.functions[activation.function as usize];
         let frame = program.frame.map_or(0, usize::from);
         let begin = self.regs.words[frame][lane];
-        let from = begin - call.advance;
+        let from = activation.frame;
         for (result, value) in call.results.iter().zip(&function.returns) {
             self.copy_local(
                 lane,
@@ -168,8 +147,9 @@ impl Warp {
         }
         self.regs.words[frame][lane] = from;
         let count = call.words.len() + call.doubles.len() + call.predicates.len();
-        let activation = &mut self.activations.0[lane];
-        let kept = activation.kept.split_off(activation.kept.len() - count);
+        let stack = &mut self.stacks[lane];
+        stack.top = activation.top;
+        let kept = stack.kept.split_off(stack.kept.len() - count);
         let (words, rest) = kept.split_at(call.words.len());
         let (doubles, predicates) = rest.split_at(call.doubles.len());
         for (&row, &value) in call.words.iter().zip(words) {
@@ -188,21 +168,6 @@ impl Warp {
         let start = lane * self.local_bytes;
         let from = start + from as usize;
         self.local.copy_within(from..from + to.bytes as usize, start + to.offset as usize);
-    }
-
-    fn grow_local(&mut self, bytes: usize) {
-        if bytes <= self.local_bytes {
-            return;
-        }
-        let each = bytes.next_power_of_two().max(256);
-        let mut local = vec![0; each * LANES];
-        if self.local_bytes != 0 {
-            let old = self.local.chunks_exact(self.local_bytes);
-            for (new, old) in local.chunks_exact_mut(each).zip(old) {
-                new[..old.len()].copy_from_slice(old);
-            }
-        }
-        (self.local, self.local_bytes) = (local, each);
     }
 }
 

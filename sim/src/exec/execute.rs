@@ -384,6 +384,7 @@ impl Warp {
                 self.turn.polled = true;
                 self.turn.forfeit(u32::MAX);
             }
+            Op::Stack(op) => self.stack(program, op, mask)?,
             Op::Print(index) => self.print(context, index, mask)?,
             Op::Condition(index) => {
                 self.condition(context, &program.condition_calls[index as usize], mask)?;

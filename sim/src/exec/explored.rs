@@ -218,7 +218,7 @@ impl Warp {
         let mut hasher = DefaultHasher::new();
         (self.pc, self.active, self.exited, &self.stack, &self.others).hash(&mut hasher);
         (&self.regs.words, &self.regs.doubles, &self.regs.predicates).hash(&mut hasher);
-        self.activations.hash(&mut hasher);
+        self.stacks.hash(&mut hasher);
         memory.hash_views(threads(warp), &mut hasher);
         hasher.finish()
     }
@@ -310,7 +310,7 @@ impl<'w> Source for Weak<'w> {
         false
     }
 
-    fn bounds(&self, address: u64) -> String {
+    fn bounds(&self, address: u64, _: usize) -> String {
         self.launch.view.missed(address, 0, |_| None)
     }
 }

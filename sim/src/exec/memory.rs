@@ -335,9 +335,10 @@ impl Warp {
             (Space::Local, _) => {
                 let bytes = self.local_bytes;
                 let mut memory = std::mem::take(&mut self.local);
-                let mut local = Lanes { memory: &mut memory, bytes };
+                let stacks = std::mem::take(&mut self.stacks);
+                let mut local = Lanes { memory: &mut memory, bytes, stacks: &stacks };
                 let done = self.transfer(&mut local, access, lanes, addresses, kind, space);
-                self.local = memory;
+                (self.local, self.stacks) = (memory, stacks);
                 done
             }
             (Space::Const, AccessKind::Load) => {
@@ -390,7 +391,7 @@ pub(super) fn bad_access<T>(
     lane: usize,
 ) -> Outcome<T> {
     let kind = if address.is_multiple_of(u64::from(bytes)) {
-        let allowed = memory.bounds(address);
+        let allowed = memory.bounds(address, lane);
         FaultKind::OutOfBounds { access, space, address, bytes, allowed }
     } else {
         FaultKind::Misaligned { access, space, address, bytes }

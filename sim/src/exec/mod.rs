@@ -30,6 +30,7 @@ mod print;
 mod probe;
 mod reach;
 mod special;
+mod stack;
 mod texture;
 mod transfer;
 mod turn;

@@ -169,8 +169,8 @@ impl Warp {
         match space {
             Space::Shared => read(&mut Bytes(&context.own().shared), space, at, bytes, lane),
             Space::Local => {
-                let each = self.local_bytes;
-                read(&mut Lanes { memory: &mut self.local, bytes: each }, space, at, bytes, lane)
+                let (memory, stacks) = (&mut self.local, self.stacks.as_slice());
+                read(&mut Lanes { memory, bytes: self.local_bytes, stacks }, space, at, bytes, lane)
             }
             Space::Const => read(&mut Bytes(context.launch.constants), space, at, bytes, lane),
             Space::Param => read(&mut Bytes(context.launch.params), space, at, bytes, lane),

@@ -7,10 +7,10 @@ use crate::program::{
     FIXED_PREDICATES, Init, Inst, Join, LANES, NOWHERE, Operands, Scalar, TRUE, Timer,
 };
 
-use super::call::Activations;
 use super::control::Split;
 use super::divergent_path::{DivergentPath, Wait, Whole};
 use super::special::special_value;
+use super::stack::Stack;
 use super::turn::Turn;
 use super::{ExecContext, Launched, Outcome, PlaceInGrid, Probe, trouble};
 
@@ -32,10 +32,11 @@ pub(crate) struct Warp {
     /// Number of consecutive turns in which the running path polled memory.
     pub(super) starved: u32,
     /// Local memory, one lane after the other. Each lane has `local_bytes` bytes: the entry's number, or
-    /// more after function calls.
+    /// more after function calls and `alloca`.
     pub(super) local: Vec<u8>,
     pub(super) local_bytes: usize,
-    pub(super) activations: Activations,
+    /// Stack of each lane; empty if the entry neither calls functions nor executes `alloca`.
+    pub(super) stacks: Vec<Stack>,
     /// Number of groups of copies that each lane has committed, and of groups of bulk copies.
     pub(super) commits: Box<Row>,
     pub(super) bulk_commits: Box<Row>,
@@ -135,7 +136,7 @@ impl Warp {
         }
         if let Some(frame) = launch.entry.program.frame {
             self.regs.words[usize::from(frame)] = [0; LANES];
-            self.activations.clear();
+            self.reset_stacks(&launch.entry.program);
         }
         self.cluster_phase = None;
         if !launch.entry.program.asynchronous.is_empty() {

@@ -1,7 +1,7 @@
 //! Functions: their heads, and recovery after broken ones.
 
 use super::{Linkage, Parser, Result};
-use crate::ast::{ClusterDirectives, Formal, Function, Prototype};
+use crate::ast::{ClusterDirectives, Formal, Function, Prototype, Statement};
 use crate::lexer::{self, Failure, Token, shown};
 
 impl<'s> Parser<'s> {
@@ -29,6 +29,7 @@ impl<'s> Parser<'s> {
             cluster: ClusterDirectives::default(),
             body: None,
             broken: None,
+            allocates: false,
             start,
             offset,
         };
@@ -57,7 +58,12 @@ impl<'s> Parser<'s> {
         }
         self.performance_directives(function)?;
         if !self.eat(b';') {
-            function.body = Some(self.body()?);
+            let body = self.body()?;
+            function.allocates = body.iter().any(|statement| match statement {
+                Statement::Instruction(instruction) => instruction.opcode == "alloca",
+                _ => false,
+            });
+            function.body = Some(body);
         }
         Ok(())
     }

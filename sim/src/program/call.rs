@@ -1,4 +1,6 @@
-//! Calls that are not expanded in place: by address, guarded, and recursive ones.
+//! Calls that are not expanded in place: by address, guarded, recursive, and of functions with `alloca`.
+
+use super::Slot;
 
 /// A range of bytes in the caller's or the callee's stack frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,8 +17,6 @@ pub(crate) struct Call {
     pub(crate) functions: Vec<u32>,
     pub(crate) arguments: Vec<Part>,
     pub(crate) results: Vec<Part>,
-    /// Size of the caller's stack frame in bytes; the callee's frame follows it.
-    pub(crate) advance: u32,
     /// Registers that are live in the caller after the call, and saved because the callee may use them.
     pub(crate) words: Vec<u16>,
     pub(crate) doubles: Vec<u16>,
@@ -31,6 +31,17 @@ pub(crate) struct Activated {
     pub(crate) params: Vec<Part>,
     pub(crate) returns: Vec<Part>,
     pub(crate) bytes: u32,
+}
+
+/// An instruction on the stack of the thread; pointers and sizes have 32 or 64 bits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum StackOp {
+    /// `alloca`.
+    Allocate { pointer: Slot, bytes: Slot, align: u32 },
+    /// `stacksave`.
+    Save(Slot),
+    /// `stackrestore`.
+    Restore(Slot),
 }
 
 /// A call of `malloc`, which has a result, or of `free`. The offsets are in local memory, like those of

@@ -56,7 +56,11 @@ impl Op {
             Self::Async(_) | Self::Texture(_) | Self::Print(_) | Self::Heap(_) | Self::Condition(_) => {
                 Effect::None
             }
-            Self::Fence { .. } | Self::GridDependency { .. } | Self::Sleep | Self::Nop => Effect::None,
+            Self::Fence { .. }
+            | Self::GridDependency { .. }
+            | Self::Sleep
+            | Self::Stack(_)
+            | Self::Nop => Effect::None,
         }
     }
 

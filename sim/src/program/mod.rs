@@ -18,7 +18,7 @@ pub(crate) use asynchronous::{
     AsyncOp, Bytes, CopyOp, GroupOp, MbarrierKind, MbarrierOp, Place, Signal, SlotOrRow,
 };
 
-pub(crate) use call::{Activated, Call, ConditionCall, HeapCall, Part};
+pub(crate) use call::{Activated, Call, ConditionCall, HeapCall, Part, StackOp};
 pub(crate) use effect::Effect;
 pub(crate) use matrix::{
     Element, Fragment, Held, MatrixMove, MatrixOp, Product, Role, RowsMove, Shape, Spread, Summing,
@@ -53,8 +53,10 @@ pub(crate) struct Program {
     pub(crate) tables: Vec<Vec<u32>>,
     pub(crate) calls: Vec<Call>,
     pub(crate) functions: Vec<Activated>,
-    /// The register row of [`Init::Frame`], if the entry uses it.
+    /// The register row of [`Init::Frame`], if the entry has a stack.
     pub(crate) frame: Option<u16>,
+    /// Alignment of the stack frames of `functions`.
+    pub(crate) frame_align: u32,
     pub(crate) rows: RowPlan,
     pub(crate) static_shared: u32,
     /// The shared variables in use, sorted by address.
@@ -240,6 +242,7 @@ pub(crate) enum Op {
     /// A call that is not expanded in place; index into the table of calls.
     Call(u32),
     Return,
+    Stack(StackOp),
     /// A call of `vprintf`; index into the table of `vprintf` calls.
     Print(u32),
     /// A call of `malloc` or `free`; index into the table of heap calls.

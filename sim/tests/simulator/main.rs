@@ -25,5 +25,6 @@ mod observe;
 mod reports;
 mod scheduling;
 mod seeds;
+mod stack;
 mod texture;
 mod warpgroup;

@@ -45,6 +45,34 @@ pub(crate) fn cases() -> Vec<Case> {
         case("r = r", "pmevent 3; mov.u32 %o0, %i0;", &[(&[5], &[5])]),
         case("r = r", "nanosleep.u32 40; mov.u32 %o0, %i0;", &[(&[5], &[5])]),
         case("r = r", "griddepcontrol.wait; griddepcontrol.launch_dependents; mov.u32 %o0, %i0;", &[(&[5], &[5])]),
+        // Each lane allocates another size; the second allocation does not overlap the first.
+        lanes(
+            "r = d",
+            ".reg .b64 %p, %q; .reg .b32 %v; *alloca.u64 %p, %i0; alloca.u64 %q, 8, 64; st.local.u32 [%p+4], %lane;
+             st.local.u32 [%q], 1000; ld.local.u32 %o0, [%p+4]; ld.local.u32 %v, [%q]; add.u32 %o0, %o0, %v;",
+            |lane| [8 + 4 * lane],
+            |lane| [1000 + lane],
+        ),
+        lanes(
+            "r = r",
+            ".reg .b32 %p, %q; *alloca.u32 %p, %i0, 16; alloca.u32 %q, %i0, 1; sub.u32 %o0, %q, %p;",
+            |lane| [lane],
+            |lane| [lane.next_multiple_of(8)],
+        ),
+        lanes(
+            "r = d",
+            ".reg .b64 %s, %t, %p; *stacksave.u64 %s; alloca.u64 %p, %i0; stackrestore.u64 %s; stacksave.u64 %t;
+             sub.u64 %t, %t, %s; cvt.u32.u64 %o0, %t;",
+            |lane| [lane],
+            |_| [0],
+        ),
+        lanes(
+            "r = r",
+            ".reg .b32 %s, %p, %q; stacksave.u32 %s; alloca.u32 %p, %i0; *stackrestore.u32 %s; alloca.u32 %q, 4;
+             sub.u32 %o0, %q, %p;",
+            |lane| [lane],
+            |_| [0],
+        ),
         case("r = r", "bar.sync 0; mov.u32 %o0, %i0;", &[(&[5], &[5]), (&[6], &[6])]),
         case("r = r", "bar.warp.sync 3; mov.u32 %o0, %i0;", &[(&[5], &[5]), (&[6], &[6])]),
         case("r = r", "barrier.sync.aligned 1, 32; mov.u32 %o0, %i0;", &[(&[5], &[5])]),
