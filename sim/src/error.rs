@@ -404,6 +404,21 @@ pub enum FaultKind {
         /// The stack pointer.
         top: u32,
     },
+    /// Metadata of a sparse matrix with invalid indices.
+    #[error(
+        "metadata of chunk {chunk} of row {row} of the sparse matrix is {indices:#06b}; allowed are \
+         {allowed}"
+    )]
+    InvalidMetadata {
+        /// The four bits of the chunk.
+        indices: u32,
+        /// The row of the matrix.
+        row: u32,
+        /// Index of the chunk within the row.
+        chunk: u32,
+        /// The allowed values.
+        allowed: &'static str,
+    },
     /// A `wgmma` instruction that its warpgroup cannot execute.
     #[error(transparent)]
     Warpgroup(WarpgroupProblem),

@@ -106,8 +106,8 @@
 //! an unsupported entry is listed in [`Module::broken`], and launching it fails with
 //! [`Error::BrokenEntry`]. An unsupported function breaks the entries that call it.
 //!
-//! Not supported yet: copies of tensors (`cp.async.bulk.tensor`), the products of sparse matrices
-//! (`mma.sp` and `wgmma.mma_async.sp`), `multimem`, and vector atomics of eight elements.
+//! Not supported yet: copies of tensors (`cp.async.bulk.tensor`), the products of warpgroups with sparse
+//! matrices (`wgmma.mma_async.sp`), `multimem`, and vector atomics of eight elements.
 //!
 //! # Limits
 //!

@@ -73,6 +73,7 @@ fn code_of(kind: &FaultKind) -> c_int {
         FaultKind::ReadOnly { .. } => CUDA_ERROR_INVALID_ADDRESS_SPACE,
         FaultKind::InvalidBarrier { .. }
         | FaultKind::InvalidCopy { .. }
+        | FaultKind::InvalidMetadata { .. }
         | FaultKind::Mbarrier { .. }
         | FaultKind::BranchIndex { .. } => CUDA_ERROR_ILLEGAL_INSTRUCTION,
         FaultKind::NoFunction { .. } => CUDA_ERROR_INVALID_PC,

@@ -4,8 +4,8 @@ use crate::ast::{Operand, Type};
 use crate::lanes::soft::Round;
 use crate::memory::Space;
 use crate::program::{
-    Element, Fragment, Held, Init, MatrixMove, MatrixOp, Op, Product, Role, RowsMove, Shape, Spread,
-    Summing,
+    Element, Fragment, Held, Init, MatrixMove, MatrixOp, Op, Product, Role, RowsMove, Shape, Sparsity,
+    Spread, Summing,
 };
 use Element::{B1, Bf16, E4m3, E5m2, F16, F32, F64, S4, S8, S32, Tf32, U4, U8};
 
@@ -73,9 +73,28 @@ pub(super) const fn sums(element: Element) -> &'static [Element] {
 /// `wmma` fragments of halves take eight registers, regardless of the shape.
 const WMMA_HALVES: u32 = 8;
 
+/// Returns the shape of A without its zeros in a product of a sparse A, and the element types of the
+/// product: those for which `mma` has a dense product of that shape, with exceptions.
+fn sparse(shape: Shape) -> (Shape, Vec<Element>) {
+    let stored = Shape { k: shape.k / 2, ..shape };
+    let dense = MMA.iter().find(|(_, dense, _)| *dense == stored && shape.m == 16);
+    let exists = |element: &Element| match element {
+        F64 | B1 => false,
+        E4m3 | E5m2 => shape.k == 64,
+        _ => true,
+    };
+    let elements = dense.map_or(&[][..], |known| known.2);
+    (stored, elements.iter().copied().filter(exists).collect())
+}
+
 pub(super) fn mma(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let ordered = cx.choose(&[("sp", false), ("sp::ordered_metadata", true)]);
     together(cx)?;
     let (shape, elements) = shape(cx, &MMA)?;
+    let (stored, elements) = match ordered {
+        Some(_) => sparse(shape),
+        None => (shape, elements.to_vec()),
+    };
     let [a_rows, b_columns] = layouts(cx)?;
     let saturates = cx.take("satfinite");
     let [d, a, b, c] = [element(cx)?, element(cx)?, element(cx)?, element(cx)?];
@@ -87,11 +106,14 @@ pub(super) fn mma(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let fragment = |role, element, along| Fragment { role, element, shape, spread: spread(along) };
     let fragments = [
         fragment(Role::Sum, d, true),
-        fragment(Role::A, a, a_rows),
+        Fragment { shape: stored, ..fragment(Role::A, a, a_rows) },
         fragment(Role::B, b, !b_columns),
         fragment(Role::Sum, c, true),
     ];
-    product(cx, fragments, elements, saturates, None)
+    if ordered.is_some() && a.bits() == 8 && !a.is_integer() && [c, d].contains(&F16) {
+        return Err("`mma.sp` sums elements of `.e4m3` and `.e5m2` only in `.f32`".to_owned());
+    }
+    product(cx, fragments, &elements, (saturates, ordered), None)
 }
 
 pub(super) fn wmma(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
@@ -118,17 +140,18 @@ pub(super) fn wmma(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
                 fragment(Role::B, b),
                 fragment(Role::Sum, c),
             ];
-            product(cx, fragments, elements, saturates, Some(WMMA_HALVES))
+            product(cx, fragments, elements, (saturates, None), Some(WMMA_HALVES))
         }
     }
 }
 
-/// Decodes a matrix product. Operands and fragments are in the order D, A, B, C.
+/// Decodes a matrix product. Operands and fragments are in the order D, A, B, C. For a sparse A,
+/// `ordered` says whether its metadata must be ordered.
 fn product(
     cx: &mut Cx<'_, '_, '_>,
     [d, a, b, c]: [Fragment; 4],
     elements: &[Element],
-    saturates: bool,
+    (saturates, ordered): (bool, Option<bool>),
     halves: Option<u32>,
 ) -> Result<Op> {
     let both = cx.choose(&[("and", true), ("xor", false)]);
@@ -156,14 +179,33 @@ fn product(
     if saturates && !pair[0].is_integer() {
         return Err("only products of integers take `.satfinite`".to_owned());
     }
-    cx.arity(4..=4)?;
+    let sparsity = match ordered {
+        Some(ordered) => Some(sparsity(cx, &a, ordered)?),
+        None => {
+            cx.arity(4..=4)?;
+            None
+        }
+    };
     let a = held(cx, 1, a, halves, false)?;
     let b = held(cx, 2, b, halves, false)?;
     let c = held(cx, 3, c, None, false)?;
     let d = held(cx, 0, d, None, true)?;
     let (both, round) = (both.unwrap_or(false), round.unwrap_or(Round::Nearest));
     let summing = Summing { saturates, both, round };
-    Ok(push(cx, MatrixOp::Product(Box::new(Product { a, b, c, d, summing }))))
+    Ok(push(cx, MatrixOp::Product(Box::new(Product { a, sparsity, b, c, d, summing }))))
+}
+
+/// Decodes the metadata and the sparsity selector of `mma.sp`.
+fn sparsity(cx: &mut Cx<'_, '_, '_>, a: &Fragment, ordered: bool) -> Result<Sparsity> {
+    cx.arity(6..=6)?;
+    let metadata = cx.source(4, Type::B32)?;
+    let lanes = Sparsity::lanes(a);
+    match *cx.operand(5)? {
+        Operand::Int(selector) if (0..4 / i64::from(lanes)).contains(&selector) => {
+            Ok(Sparsity { metadata, first: selector as u32 * lanes, ordered })
+        }
+        _ => Err(format!("the sparsity selector must be a constant from 0 to {}", 4 / lanes - 1)),
+    }
 }
 
 fn move_matrix(cx: &mut Cx<'_, '_, '_>, load: bool) -> Result<Op> {

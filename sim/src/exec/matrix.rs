@@ -9,7 +9,7 @@ use crate::memory::Space;
 use crate::observe::{AccessKind, Detail};
 use crate::program::{
     Access, Base, Element, Fragment, Held, LANES, MatrixMove, MatrixOp, Place, Product, RowsMove, Slot,
-    Strength,
+    Sparsity, Strength,
 };
 
 use super::divergent_path::{Wait, Whole};
@@ -45,7 +45,7 @@ impl Warp {
             }
         }
         match &program.matrices[index as usize] {
-            MatrixOp::Product(product) => self.multiply(product),
+            MatrixOp::Product(product) => self.multiply(product)?,
             &MatrixOp::Transpose(d, a) => {
                 let transposed = transposed(&self.regs.words[usize::from(a)]);
                 self.regs.words[usize::from(d)] = transposed;
@@ -74,12 +74,43 @@ impl Warp {
         Ok(Next::Placed)
     }
 
-    fn multiply(&mut self, product: &Product) {
-        let Product { a, b, c, d, summing } = product;
-        let (first, second, mut sums) = (self.held(a), self.held(b), self.held(c));
-        let of = (a.fragment.shape, a.fragment.element);
-        matrix::multiply(of, [&first, &second], &mut sums, *summing);
+    fn multiply(&mut self, product: &Product) -> Outcome<()> {
+        let Product { a, sparsity, b, c, d, summing } = product;
+        let (first, mut second, mut sums) = (self.held(a), self.held(b), self.held(c));
+        let Fragment { mut shape, element, .. } = a.fragment;
+        if let Some(sparsity) = sparsity {
+            // Each row of A is multiplied, as a matrix of its own, by the rows of B for its columns.
+            // Other elements of B have no effect, even if they are infinite or NaN.
+            second = second.rows_at(shape.n, &self.columns(&a.fragment, sparsity)?);
+            shape.m = 1;
+        }
+        matrix::multiply((shape, element), [&first, &second], &mut sums, *summing);
         self.put_held(d, &sums);
+        Ok(())
+    }
+
+    /// Returns the column in the sparse matrix A of each element of its fragment, in row-major order.
+    fn columns(&self, a: &Fragment, sparsity: &Sparsity) -> Outcome<Vec<u32>> {
+        let (element, kept) = (a.element, Sparsity::kept(a.element));
+        let metadata = &self.regs.words[usize::from(sparsity.metadata)];
+        let mut columns = Vec::with_capacity((a.rows() * a.columns()) as usize);
+        for row in 0..a.rows() {
+            for chunk in 0..a.columns() / kept {
+                let (lane, bit) = sparsity.place(element, row, chunk);
+                let indices = metadata[lane as usize] >> bit & 15;
+                if !sparsity.allows(element, indices) {
+                    let allowed = match (element, sparsity.ordered) {
+                        (Element::Tf32, _) => "0b0100 and 0b1110",
+                        (_, true) => "two indices of two bits, in ascending order",
+                        (_, false) => "two different indices of two bits",
+                    };
+                    return trouble(FaultKind::InvalidMetadata { indices, row, chunk, allowed }, lane);
+                }
+                let position = |index| Sparsity::position(element, indices, index);
+                columns.extend((0..kept).map(|index| 2 * kept * chunk + position(index)));
+            }
+        }
+        Ok(columns)
     }
 
     /// Calls `visit` with each element's register, lane, index within the register, and index among all

@@ -32,6 +32,18 @@ impl Values {
         }
     }
 
+    /// Returns the given rows of a matrix with `columns` columns, one after the other.
+    pub(crate) fn rows_at(&self, columns: u32, rows: &[u32]) -> Self {
+        fn pick<T: Copy>(values: &[T], columns: u32, rows: &[u32]) -> Vec<T> {
+            let row = |&row: &u32| &values[(row * columns) as usize..][..columns as usize];
+            rows.iter().flat_map(row).copied().collect()
+        }
+        match self {
+            Self::Floats(values) => Self::Floats(pick(values, columns, rows)),
+            Self::Integers(values) => Self::Integers(pick(values, columns, rows)),
+        }
+    }
+
     pub(crate) fn negate(&mut self) {
         if let Self::Floats(values) = self {
             values.iter_mut().for_each(|value| *value = -*value);
@@ -47,22 +59,34 @@ pub(crate) fn multiply(
     sums: &mut Values,
     summing: Summing,
 ) {
+    let Shape { m, n, k } = shape;
+    let sizes = [m * k, k * n, m * n].map(|size| size as usize);
     match (a, b, sums) {
         (Values::Integers(a), Values::Integers(b), Values::Integers(sums)) => match element {
             Element::B1 => bits(shape, a, b, sums, summing),
-            _ => integers(shape, a, b, sums, summing.saturates),
+            _ => each(sizes, a, b, sums, |a, b, sums| integers(shape, a, b, sums, summing.saturates)),
         },
         (Values::Floats(a), Values::Floats(b), Values::Floats(sums)) if element == Element::F64 => {
             doubles(shape, a, b, sums, summing.round);
         }
         (Values::Floats(a), Values::Floats(b), Values::Floats(sums)) => {
-            let factors = a.chunks_exact((shape.m * shape.k) as usize);
-            let factors = factors.zip(b.chunks_exact((shape.k * shape.n) as usize));
-            for (sums, (a, b)) in sums.chunks_exact_mut((shape.m * shape.n) as usize).zip(factors) {
-                floats(shape, a, b, sums);
-            }
+            each(sizes, a, b, sums, |a, b, sums| floats(shape, a, b, sums));
         }
         _ => unreachable!("the decoder accepts only products of floats, or of integers"),
+    }
+}
+
+/// Calls `multiply` for each product of matrices with the given numbers of elements.
+fn each<T>(
+    [first, second, sum]: [usize; 3],
+    a: &[T],
+    b: &[T],
+    sums: &mut [T],
+    multiply: impl Fn(&[T], &[T], &mut [T]),
+) {
+    let factors = a.chunks_exact(first).zip(b.chunks_exact(second));
+    for (sums, (a, b)) in sums.chunks_exact_mut(sum).zip(factors) {
+        multiply(a, b, sums);
     }
 }
 

@@ -171,10 +171,71 @@ pub(crate) struct Summing {
     pub(crate) round: Round,
 }
 
+/// Positions of the elements of a sparse matrix A. Its fragment holds one half of each row; the others
+/// are zeros. The metadata has four bits for each chunk of a row: two indices, which count quarters of
+/// the chunk.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sparsity {
+    /// The register with the metadata.
+    pub(crate) metadata: u16,
+    /// The first lane with metadata in each group of four lanes.
+    pub(crate) first: u32,
+    /// Set if the indices of a chunk must ascend.
+    pub(crate) ordered: bool,
+}
+
+impl Sparsity {
+    /// Returns the number of elements of a chunk that the fragment holds.
+    pub(crate) const fn kept(element: Element) -> u32 {
+        match element.bits() {
+            32 => 1,
+            4 => 4,
+            _ => 2,
+        }
+    }
+
+    /// Returns the number of lanes with metadata in each group of four lanes.
+    pub(crate) const fn lanes(a: &Fragment) -> u32 {
+        let chunks = a.columns() / Self::kept(a.element);
+        a.rows() * chunks * 4 / (8 * 32)
+    }
+
+    /// Returns the lane and the lowest bit of a chunk's metadata. A lane has the metadata of four chunks
+    /// of two rows, or, for elements of less than 16 bits, of eight chunks of one row.
+    pub(crate) const fn place(&self, element: Element, row: u32, chunk: u32) -> (u32, u32) {
+        let (group, low) = (row % 8, row / 8);
+        let (lane, nibble) = match element.bits() {
+            16.. => (chunk / 4, 4 * low + chunk % 4),
+            _ => (chunk / 8 * 2 + low, chunk % 8),
+        };
+        (4 * group + self.first + lane, 4 * nibble)
+    }
+
+    /// Returns whether the metadata of a chunk is valid.
+    pub(crate) const fn allows(&self, element: Element, indices: u32) -> bool {
+        let (first, second) = (indices & 3, indices >> 2);
+        match element.bits() {
+            // An element is two quarters of its chunk.
+            32 => matches!(indices, 0b0100 | 0b1110),
+            _ if self.ordered => first < second,
+            _ => first != second,
+        }
+    }
+
+    /// Returns the position in its chunk of one of the chunk's elements.
+    pub(crate) const fn position(element: Element, indices: u32, index: u32) -> u32 {
+        let kept = Self::kept(element);
+        let at = indices >> (index * 2 / kept * 2) & 3;
+        if kept == 1 { at / 2 } else { at * (kept / 2) + index % (kept / 2) }
+    }
+}
+
 /// D = A · B + C
 #[derive(Debug, Clone)]
 pub(crate) struct Product {
     pub(crate) a: Held,
+    /// Set if A is sparse.
+    pub(crate) sparsity: Option<Sparsity>,
     pub(crate) b: Held,
     pub(crate) c: Held,
     pub(crate) d: Held,

@@ -21,7 +21,8 @@ pub(crate) use asynchronous::{
 pub(crate) use call::{Activated, Call, ConditionCall, HeapCall, Part, StackOp};
 pub(crate) use effect::Effect;
 pub(crate) use matrix::{
-    Element, Fragment, Held, MatrixMove, MatrixOp, Product, Role, RowsMove, Shape, Spread, Summing,
+    Element, Fragment, Held, MatrixMove, MatrixOp, Product, Role, RowsMove, Shape, Sparsity, Spread,
+    Summing,
 };
 pub(crate) use texture::{Geometry, Outside, Property, SurfaceAccess, TextureAction, TextureOp};
 pub(crate) use warpgroup::{

@@ -257,6 +257,17 @@ fn run(instruction: &str, sources: &[&[u32]], words: usize, wide: bool) -> Vec<u
 }
 
 fn attempt(instruction: &str, sources: &[&[u32]], words: usize, wide: bool) -> Result<Vec<u32>, Error> {
+    attempt_with(instruction, sources, words, wide, None)
+}
+
+/// Like [`attempt`]; for a sparse product, the last source is the metadata, and a selector follows it.
+fn attempt_with(
+    instruction: &str,
+    sources: &[&[u32]],
+    words: usize,
+    wide: bool,
+    selector: Option<u32>,
+) -> Result<Vec<u32>, Error> {
     let (ty, bytes) = if wide { ("b64", 8) } else { ("b32", 4) };
     let (mut body, mut operands, mut params) = (String::new(), Vec::new(), String::new());
     let list = |name: &str, words: usize| -> String {
@@ -277,6 +288,10 @@ fn attempt(instruction: &str, sources: &[&[u32]], words: usize, wide: bool) -> R
     }
     body += &format!(".reg .{ty} %d<{words}>;\n{instruction} {}", list("d", words));
     body += &operands.iter().map(|operand| format!(", {operand}")).collect::<String>();
+    if let Some(selector) = selector {
+        let metadata = format!("%s{}_0", sources.len() - 1);
+        body = body.replace(&format!("{{{metadata}}}"), &metadata) + &format!(", {selector}");
+    }
     body += &format!(";\nld.param.u64 %at, [out]; mad.wide.u32 %at, %lane, {}, %at;\n", 4 * words);
     for register in 0..words * 4 / bytes {
         body += &format!("st.global.{ty} [%at+{}], %d{register};\n", register * bytes);
@@ -342,6 +357,221 @@ fn check_mma(section: &Section, [first, second, sum]: [&str; 3], numbers: &mut N
         let found = run(&instruction, &[&a, &b, &c], expected.len() / 32, first == "f64");
         assert_eq!(found, expected, "{instruction}");
     }
+}
+
+/// The first and last bit of the metadata of a chunk, and the lane of a group of four that has it, as in
+/// the manual's figures: by row and chunk. For 16 bits and more, and for fewer.
+type Metadata = fn(u32, u32) -> (u32, u32);
+const WIDE: Metadata = |row, chunk| match (row < 8, chunk % 4) {
+    (true, chunk_of_lane) => (chunk / 4, 4 * chunk_of_lane),
+    (false, chunk_of_lane) => (chunk / 4, 16 + 4 * chunk_of_lane),
+};
+const NARROW: Metadata = |row, chunk| match (row < 8, chunk < 8) {
+    (true, true) => (0, 4 * chunk),
+    (false, true) => (1, 4 * chunk),
+    (true, false) => (2, 4 * (chunk - 8)),
+    (false, false) => (3, 4 * (chunk - 8)),
+};
+
+/// A sparse product: the types, k, the elements of a chunk, the number of lanes of four that have
+/// metadata, and where they have it.
+type Sparse = (&'static [&'static str], u32, u32, u32, Metadata);
+
+const SPARSE: [Sparse; 9] = [
+    (&["f16", "bf16"], 16, 4, 1, WIDE),
+    (&["f16", "bf16"], 32, 4, 2, WIDE),
+    (&["tf32"], 8, 2, 1, WIDE),
+    (&["tf32"], 16, 2, 2, WIDE),
+    (&["s8", "u8"], 32, 4, 2, NARROW),
+    (&["s8", "u8"], 64, 4, 4, NARROW),
+    (&["e4m3", "e5m2"], 64, 4, 4, NARROW),
+    (&["s4", "u4"], 64, 8, 2, NARROW),
+    (&["s4", "u4"], 128, 8, 4, NARROW),
+];
+
+/// A matrix with one half of the elements of each chunk, these elements alone, and the metadata of the
+/// lanes.
+struct SparseMatrix {
+    whole: Matrix,
+    stored: Matrix,
+    metadata: Vec<u32>,
+}
+
+fn sparse_matrix(
+    of: &Sparse,
+    element: &str,
+    selector: u32,
+    ordered: bool,
+    numbers: &mut Numbers,
+) -> SparseMatrix {
+    let &(_, k, chunk, lanes, metadata) = of;
+    // Lanes that are not selected have metadata without meaning.
+    let mut words: Vec<u32> = (0..32).map(|_| numbers.next() as u32).collect();
+    for lane in (0..32).filter(|lane| lane % 4 / lanes == selector) {
+        words[lane as usize] = 0;
+    }
+    let mut whole = Matrix::new(16, k, || 0.0);
+    let mut stored = Matrix::new(16, k / 2, || 0.0);
+    for row in 0..16 {
+        for number in 0..k / chunk {
+            // Indices count quarters of a chunk: halves of elements of `.tf32`.
+            let first = if chunk == 2 { 2 * (numbers.next() % 2) } else { numbers.next() % 4 } as u32;
+            let second =
+                if chunk == 2 { first + 1 } else { (first + 1 + numbers.next() as u32 % 3) % 4 };
+            let (first, second) =
+                if ordered && first > second { (second, first) } else { (first, second) };
+            let columns: Vec<u32> = match chunk {
+                2 => vec![first / 2],
+                4 => vec![first, second],
+                _ => vec![2 * first, 2 * first + 1, 2 * second, 2 * second + 1],
+            };
+            for (index, column) in columns.iter().enumerate() {
+                let value = numbers.of(element) as f64;
+                whole.values[(row * k + number * chunk + column) as usize] = value;
+                stored.values[(row * k / 2 + number * chunk / 2) as usize + index] = value;
+            }
+            let (lane, bit) = metadata(row, number);
+            let lane = row % 8 * 4 + selector * lanes + lane;
+            words[lane as usize] |= (first | second << 2) << bit;
+        }
+    }
+    SparseMatrix { whole, stored, metadata: words }
+}
+
+fn section(element: &str, k: u32) -> &'static Section {
+    let fits = |section: &&Section| section.size == [16, 8, k] && section.elements.contains(&element);
+    SECTIONS.iter().find(fits).expect("a shape of the manual")
+}
+
+/// Returns the place of each element of B: `mma` has no product of this size of most types.
+fn place_b(element: &str) -> impl Fn(u32, u32) -> (u32, u32) {
+    let packed = 32 / bits_of(element);
+    move |lane, i| (ids(lane).1 * packed + i % packed + 4 * packed * (i / packed), ids(lane).0)
+}
+
+#[test]
+fn sparse_products_match_dense_ones() {
+    let mut numbers = Numbers(7);
+    let mut count = 0;
+    for of in &SPARSE {
+        let &(elements, k, _, lanes, _) = of;
+        for (first, second) in elements.iter().flat_map(|&a| elements.iter().map(move |&b| (a, b))) {
+            if first != second && first.contains("f16") {
+                continue;
+            }
+            let sums: &[&str] = match first {
+                "f16" => &["f16", "f32"],
+                "bf16" | "tf32" | "e4m3" | "e5m2" => &["f32"],
+                _ => &["s32"],
+            };
+            let variants = sums.iter().flat_map(|&sum| [(sum, false), (sum, true)]);
+            for (sum, ordered) in variants {
+                for selector in 0..4 / lanes {
+                    let a = sparse_matrix(of, first, selector, ordered, &mut numbers);
+                    let b = Matrix::new(k, 8, || numbers.of(second) as f64);
+                    let c =
+                        Matrix::new(16, 8, || numbers.of(if sum == "s32" { "s8" } else { sum }) as f64);
+                    let expected = product(&a.whole, &b, &c, |a, b| a * b).fragments(sum, SUM16);
+                    let variant = if ordered { "sp::ordered_metadata" } else { "sp" };
+                    let instruction = format!(
+                        "mma.{variant}.sync.aligned.m16n8k{k}.row.col.{sum}.{first}.{second}.{sum}"
+                    );
+                    let stored = a.stored.fragments(first, section(first, k / 2).a);
+                    let sources = [
+                        stored,
+                        b.fragments(second, place_b(second)),
+                        c.fragments(sum, SUM16),
+                        a.metadata,
+                    ];
+                    let found = multiply_sparse(&instruction, &sources, selector, expected.len() / 32);
+                    assert_eq!(found.expect("no fault"), expected, "{instruction}, {selector}");
+                    count += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(count, 104);
+}
+
+/// Runs `mma.sp` with the operands A, B, C and the metadata, like [`attempt`].
+fn multiply_sparse(
+    instruction: &str,
+    sources: &[Vec<u32>; 4],
+    selector: u32,
+    words: usize,
+) -> Result<Vec<u32>, Error> {
+    let sources: Vec<&[u32]> = sources.iter().map(Vec::as_slice).collect();
+    attempt_with(instruction, &sources, words, false, Some(selector))
+}
+
+#[test]
+fn infinities_at_zeros_of_a_sparse_matrix_have_no_effect() {
+    let mut numbers = Numbers(8);
+    let a = sparse_matrix(&SPARSE[0], "f16", 0, true, &mut numbers);
+    // The first row of A has these columns, and each other row a column that is infinite.
+    let infinite = (0..16).find(|&column| a.whole.at((3, column)) == 0.0).expect("a zero");
+    let b = Matrix::new(16, 8, || 1.0);
+    let mut words = b.fragments("f16", place_b("f16"));
+    for lane in 0..32 {
+        for i in (0..4).filter(|&i| place_b("f16")(lane, i).0 == infinite) {
+            let word = &mut words[(lane * 2 + i / 2) as usize];
+            *word = *word & !(0xffff << (i % 2 * 16)) | 0x7c00 << (i % 2 * 16);
+        }
+    }
+    let zeros = Matrix::new(16, 8, || 0.0);
+    let expected = product(&a.whole, &b, &zeros, |a, b| a * b).fragments("f32", SUM16);
+    let sources =
+        [a.stored.fragments("f16", section("f16", 8).a), words, vec![0; 128], a.metadata.clone()];
+    let instruction = "mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32";
+    let found = multiply_sparse(instruction, &sources, 0, 4).expect("no fault");
+    // Row 3 is in the first two words of lanes 12 to 15.
+    for lane in 12..16 {
+        assert_eq!(found[lane * 4..][..2], expected[lane * 4..][..2]);
+    }
+    assert!(found.iter().any(|&word| !f32::from_bits(word).is_finite()));
+}
+
+#[test]
+fn invalid_metadata_is_a_fault() {
+    let fails = |of: &Sparse, element: &str, variant: &str, nibble: u32, flip: u32| {
+        let mut numbers = Numbers(9);
+        let mut a = sparse_matrix(of, element, 0, true, &mut numbers);
+        // Chunk 2 of row 9.
+        let (lane, bit) = (of.4)(9, 2);
+        let word = &mut a.metadata[(4 + lane) as usize];
+        *word = *word & !(15 << bit) | nibble << bit;
+        let k = of.1;
+        let sum = if element.starts_with('s') { "s32" } else { "f32" };
+        let sources = [
+            a.stored.fragments(element, section(element, k / 2).a),
+            Matrix::new(k, 8, || 1.0).fragments(element, place_b(element)),
+            vec![0; 128],
+            a.metadata,
+        ];
+        let instruction =
+            format!("mma.{variant}.sync.aligned.m16n8k{k}.row.col.{sum}.{element}.{element}.{sum}");
+        match multiply_sparse(&instruction, &sources, 0, 4) {
+            Ok(_) => None,
+            Err(Error::Fault(fault)) => {
+                assert_eq!(fault.thread, [4 + flip, 0, 0], "{instruction}");
+                Some(fault.kind.to_string())
+            }
+            Err(error) => panic!("{error}"),
+        }
+    };
+    let said = |bits: &str, allowed: &str| {
+        Some(format!(
+            "metadata of chunk 2 of row 9 of the sparse matrix is {bits}; allowed are {allowed}"
+        ))
+    };
+    let (ordered, different) =
+        ("two indices of two bits, in ascending order", "two different indices of two bits");
+    assert_eq!(fails(&SPARSE[0], "f16", "sp", 0b1010, 0), said("0b1010", different));
+    assert_eq!(fails(&SPARSE[4], "s8", "sp", 0, 1), said("0b0000", different));
+    assert_eq!(fails(&SPARSE[0], "f16", "sp", 0b0001, 0), None);
+    assert_eq!(fails(&SPARSE[0], "f16", "sp::ordered_metadata", 0b0001, 0), said("0b0001", ordered));
+    assert_eq!(fails(&SPARSE[2], "tf32", "sp", 0b1000, 0), said("0b1000", "0b0100 and 0b1110"));
+    assert_eq!(fails(&SPARSE[2], "tf32", "sp", 0b1110, 0), None);
 }
 
 #[test]
@@ -675,6 +905,30 @@ fn unsupported_products_are_refused() {
     };
     let four = "{%r0, %r1, %r2, %r3}";
     let two = "{%r0, %r1}";
+    let sparse = |k: u32, types: &str, rest: &str| {
+        refused(&format!(
+            "mma.sp.sync.aligned.m16n8k{k}.row.col.{types} {four}, {two}, {two}, {four}{rest};"
+        ))
+    };
+    let halves = "f32.f16.f16.f32";
+    assert_eq!(sparse(16, halves, ""), "`mma` has 4 operands, allowed is 6");
+    for selector in ["4", "-1", "%r0"] {
+        assert_eq!(
+            sparse(16, halves, &format!(", %r0, {selector}")),
+            "the sparsity selector must be a constant from 0 to 3"
+        );
+    }
+    assert_eq!(
+        sparse(16, "f32.tf32.tf32.f32", ", %r0, 2"),
+        "the sparsity selector must be a constant from 0 to 1"
+    );
+    for (k, types) in [(32, "f32.e4m3.e4m3.f32"), (8, "f32.f16.f16.f32"), (16, "f64.f64.f64.f64")] {
+        assert_eq!(sparse(k, types, ", %r0, 0"), "`mma` has no product of these types in this shape");
+    }
+    assert_eq!(
+        sparse(64, "f16.e4m3.e4m3.f16", ", %r0, 0"),
+        "`mma.sp` sums elements of `.e4m3` and `.e5m2` only in `.f32`"
+    );
     assert_eq!(
         refused(&format!(
             "mma.sync.aligned.m16n8k16.row.col.f32.f16.bf16.f32 {four}, {four}, {two}, {four};"

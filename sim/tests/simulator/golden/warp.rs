@@ -183,6 +183,15 @@ fn matrices() -> Vec<Case> {
                 [even, odd, even, odd + 1.0].map(|sum| u64::from(sum.to_bits()))
             },
         ),
+        // A has the values 1, 2 in columns 2, 3 of each chunk, and B its row numbers modulo 8.
+        lanes(
+            "rrrr = rr",
+            ".reg .b32 %e; mov.b32 %e, 0xeeeeeeee;
+             *mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%o0, %o1, %o2, %o3},
+             {%i0, %i0}, {%i1, %i1}, {0f00000000, 0f00000000, 0f00000000, 0f3F800000}, %e, 3;",
+            |lane| [0x4000_3c00, [0x3c00_0000, 0x4200_4000, 0x4500_4400, 0x4700_4600][lane as usize % 4]],
+            |_| [56.0, 56.0, 56.0, 57.0].map(|sum: f32| u64::from(sum.to_bits())),
+        ),
         warpgroup(),
         lanes(
             "rr = rr",
