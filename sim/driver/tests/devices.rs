@@ -419,6 +419,52 @@ fn pointer_attributes_describe_the_allocation() {
 }
 
 #[test]
+fn locations_of_managed_memory_are_checked() {
+    let _session = Session::new();
+    let managed: u64 = get!(cuMemAllocManaged(100, CU_MEM_ATTACH_GLOBAL));
+    let prefetch = |kind, id| {
+        let location = CUmemLocation { kind, id };
+        code!(cuMemPrefetchAsync_v2(managed, 100, location, 0, LEGACY))
+    };
+    let advise =
+        |advice, kind, id| code!(cuMemAdvise_v2(managed, 100, advice, CUmemLocation { kind, id }));
+    let preferred = |kind, id| advise(CU_MEM_ADVISE_SET_PREFERRED_LOCATION, kind, id);
+    let accessed = |kind, id| advise(CU_MEM_ADVISE_SET_ACCESSED_BY, kind, id);
+    // Whether the location is one to prefer, and one that accesses memory.
+    let locations = [
+        (CU_MEM_LOCATION_TYPE_INVALID, 0, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE),
+        (CU_MEM_LOCATION_TYPE_DEVICE, 0, CUDA_SUCCESS, CUDA_SUCCESS),
+        (CU_MEM_LOCATION_TYPE_DEVICE, 1000, CUDA_ERROR_INVALID_DEVICE, CUDA_ERROR_INVALID_DEVICE),
+        (CU_MEM_LOCATION_TYPE_DEVICE, -1, CUDA_ERROR_INVALID_DEVICE, CUDA_ERROR_INVALID_DEVICE),
+        (CU_MEM_LOCATION_TYPE_HOST, 1000, CUDA_SUCCESS, CUDA_SUCCESS),
+        (CU_MEM_LOCATION_TYPE_HOST_NUMA, 0, CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE),
+        (CU_MEM_LOCATION_TYPE_HOST_NUMA, -1, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE),
+        (CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, -1, CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE),
+        (99, 0, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE),
+    ];
+    for (kind, id, place, access) in locations {
+        let found = [prefetch(kind, id), preferred(kind, id), accessed(kind, id)];
+        assert_eq!(found, [place, place, access], "type {kind}, number {id}");
+        assert_eq!(advise(CU_MEM_ADVISE_UNSET_ACCESSED_BY, kind, id), access);
+        for ignores in [
+            CU_MEM_ADVISE_SET_READ_MOSTLY,
+            CU_MEM_ADVISE_UNSET_READ_MOSTLY,
+            CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION,
+        ] {
+            assert_eq!(advise(ignores, kind, id), CUDA_SUCCESS);
+        }
+    }
+    assert_eq!(advise(7, CU_MEM_LOCATION_TYPE_DEVICE, 0), CUDA_ERROR_INVALID_VALUE);
+    // The earlier forms have the number of a device, or -1 for the host.
+    for (device, code) in [(0, CUDA_SUCCESS), (-1, CUDA_SUCCESS), (1000, CUDA_ERROR_INVALID_DEVICE)] {
+        assert_eq!(code!(cuMemPrefetchAsync(managed, 100, device, LEGACY)), code);
+        let preferred = CU_MEM_ADVISE_SET_PREFERRED_LOCATION;
+        assert_eq!(code!(cuMemAdvise(managed, 100, preferred, device)), code);
+    }
+    ok!(cuMemFree_v2(managed));
+}
+
+#[test]
 fn device_attributes_match_the_capability() {
     ok!(cuInit(0));
     let ask = |attribute| {

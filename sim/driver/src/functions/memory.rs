@@ -5,11 +5,15 @@ use std::sync::Arc;
 use warpfold_driver::sys::*;
 use warpfold_sim::GlobalMemory;
 
+use super::device;
 use crate::failure::{Outcome, fail, fail_with};
 use crate::ffi::{Out, put_if};
 use crate::pages;
 use crate::watch::Watcher;
 use crate::world::{self, HostAllocation, HostKind, State};
+
+/// The number of the host as a device.
+const CU_DEVICE_CPU: CUdevice = -1;
 
 /// Alignment of rows of pitched memory, in bytes.
 const PITCH: usize = 512;
@@ -171,13 +175,9 @@ pub(crate) fn cuMemAdvise(
     dptr: CUdeviceptr,
     count: usize,
     advice: CUmem_advise,
-    _device: CUdevice,
+    device: CUdevice,
 ) -> Outcome {
-    let known = CU_MEM_ADVISE_SET_READ_MOSTLY..=CU_MEM_ADVISE_UNSET_ACCESSED_BY;
-    if !known.contains(&advice) {
-        return fail(CUDA_ERROR_INVALID_VALUE);
-    }
-    check_managed(&world::lock(), dptr, count)
+    cuMemAdvise_v2(dptr, count, advice, location_of(device))
 }
 
 pub(crate) fn cuMemAdvise_v2(
@@ -186,7 +186,48 @@ pub(crate) fn cuMemAdvise_v2(
     advice: CUmem_advise,
     location: CUmemLocation,
 ) -> Outcome {
-    cuMemAdvise(dptr, count, advice, location.id)
+    let state = world::lock();
+    match advice {
+        CU_MEM_ADVISE_SET_PREFERRED_LOCATION => check_location(&state, location)?,
+        CU_MEM_ADVISE_SET_ACCESSED_BY | CU_MEM_ADVISE_UNSET_ACCESSED_BY => match location.kind {
+            CU_MEM_LOCATION_TYPE_DEVICE | CU_MEM_LOCATION_TYPE_HOST => check_location(&state, location)?,
+            kind => {
+                let detail = format!("the type of the location is {kind}; allowed are 1 and 2");
+                return fail_with(CUDA_ERROR_INVALID_VALUE, detail);
+            }
+        },
+        // The location is ignored.
+        CU_MEM_ADVISE_SET_READ_MOSTLY
+        | CU_MEM_ADVISE_UNSET_READ_MOSTLY
+        | CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION => {}
+        _ => return fail(CUDA_ERROR_INVALID_VALUE),
+    }
+    check_managed(&state, dptr, count)
+}
+
+/// Returns the location of a device, or of the host for `CU_DEVICE_CPU`.
+pub(crate) const fn location_of(device: CUdevice) -> CUmemLocation {
+    let kind =
+        if device == CU_DEVICE_CPU { CU_MEM_LOCATION_TYPE_HOST } else { CU_MEM_LOCATION_TYPE_DEVICE };
+    CUmemLocation { kind, id: device }
+}
+
+/// Checks a location in managed memory: a device, or the host or one of its NUMA nodes.
+pub(crate) fn check_location(state: &State, location: CUmemLocation) -> Outcome {
+    let CUmemLocation { kind, id } = location;
+    match kind {
+        CU_MEM_LOCATION_TYPE_DEVICE => device::checked(state, id).map(|_| ()),
+        CU_MEM_LOCATION_TYPE_HOST | CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT => Ok(()),
+        CU_MEM_LOCATION_TYPE_HOST_NUMA if id >= 0 => Ok(()),
+        CU_MEM_LOCATION_TYPE_HOST_NUMA => {
+            let detail = format!("the NUMA node is {id}; allowed are numbers from 0");
+            fail_with(CUDA_ERROR_INVALID_VALUE, detail)
+        }
+        _ => {
+            let detail = format!("the type of the location is {kind}; allowed are 1 to 4");
+            fail_with(CUDA_ERROR_INVALID_VALUE, detail)
+        }
+    }
 }
 
 pub(crate) fn check_managed(state: &State, dptr: CUdeviceptr, count: usize) -> Outcome {

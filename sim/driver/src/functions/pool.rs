@@ -3,7 +3,7 @@
 use warpfold_driver::sys::*;
 
 use super::device::checked;
-use super::memory::{allocate, check_managed, tell};
+use super::memory::{allocate, check_location, check_managed, location_of, tell};
 use crate::failure::{Outcome, fail, fail_with};
 use crate::ffi::{In, Out, PoolId, StreamId};
 use crate::world::{self, State, Work};
@@ -205,15 +205,10 @@ pub(crate) fn cuMemPoolGetAccess(
 pub(crate) fn cuMemPrefetchAsync(
     dptr: CUdeviceptr,
     count: usize,
-    _dst_device: CUdevice,
+    dst_device: CUdevice,
     stream: StreamId,
 ) -> Outcome {
-    let mut state = world::lock();
-    let stream = state.stream(stream)?;
-    check_managed(&state, dptr, count)?;
-    // All devices can access managed memory, so the prefetch is only an empty task in the stream.
-    state.submit(stream, Work::Nothing)?;
-    Ok(())
+    cuMemPrefetchAsync_v2(dptr, count, location_of(dst_device), 0, stream)
 }
 
 pub(crate) fn cuMemPrefetchAsync_v2(
@@ -227,7 +222,13 @@ pub(crate) fn cuMemPrefetchAsync_v2(
     if flags != 0 {
         return fail(CUDA_ERROR_INVALID_VALUE);
     }
-    cuMemPrefetchAsync(dptr, count, location.id, stream)
+    let mut state = world::lock();
+    let stream = state.stream(stream)?;
+    check_location(&state, location)?;
+    check_managed(&state, dptr, count)?;
+    // All devices can access managed memory, so the prefetch is only an empty task in the stream.
+    state.submit(stream, Work::Nothing)?;
+    Ok(())
 }
 
 pub(crate) fn cuStreamAttachMemAsync(
