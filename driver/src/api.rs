@@ -8,7 +8,7 @@ use crate::stand_in::stand_in;
 use crate::sys::*;
 
 macro_rules! define_api {
-    ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?);)*) => {
+    ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $(per thread $per_thread:ident)?;)*) => {
         /// The functions of one driver, by their exported names. All return a `CUresult` as a `c_int`.
         ///
         /// If the driver does not have a function, its field points to a stand-in, which reads no

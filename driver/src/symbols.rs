@@ -104,7 +104,7 @@ macro_rules! hide {
 }
 
 macro_rules! define_symbols {
-    ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?);)*) => {
+    ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $(per thread $per_thread:ident)?;)*) => {
         static UNBOUND: Api = Api { $($name: unbound::$name,)* };
 
         #[allow(non_snake_case, reason = "these are the names of C")]

@@ -13,7 +13,7 @@ use warpfold_driver::{cust, entry_points, for_each_function};
 
 /// Defines `typed`, which returns the driver functions' addresses as the linker resolves them.
 macro_rules! typed {
-    ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?);)*) => {
+    ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $(per thread $per_thread:ident)?;)*) => {
         mod foreign {
             use super::*;
             unsafe extern "C" {

@@ -58,7 +58,7 @@ fn errors_can_be_displayed() {
 
 /// Defines `call_typed`, which calls the symbols of `Api`'s functions with zeros and returns the codes.
 macro_rules! call_typed {
-    ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?);)*) => {
+    ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $(per thread $per_thread:ident)?;)*) => {
         fn call_typed() -> Vec<(&'static str, c_int)> {
             unsafe extern "C" {
                 $(fn $name($($argument: $kind),*) -> c_int;)*

@@ -6,6 +6,9 @@
 /// fn cuMemAlloc_v2(dptr: *mut CUdeviceptr, bytes: usize);
 /// ```
 ///
+/// A declaration may end with `per thread` and the exported name of the form for which stream 0 is the
+/// calling thread's default stream; programs that define `CUDA_API_PER_THREAD_DEFAULT_STREAM` call it.
+///
 /// Every function is `unsafe extern "C"` and returns a `c_int`, the `CUresult`. The caller must have the
 /// types in scope, by `use warpfold_driver::sys::*`.
 #[doc(hidden)]
@@ -228,7 +231,8 @@ macro_rules! for_each_function {
         fn cuMemHostUnregister(address: *mut c_void);
         fn cuMemAllocManaged(dptr: *mut CUdeviceptr, bytes: usize, flags: c_uint);
         fn cuMemAdvise(dptr: CUdeviceptr, count: usize, advice: CUmem_advise, device: CUdevice);
-        fn cuMemPrefetchAsync(dptr: CUdeviceptr, count: usize, dst_device: CUdevice, stream: CUstream);
+        fn cuMemPrefetchAsync(dptr: CUdeviceptr, count: usize, dst_device: CUdevice, stream: CUstream)
+            per thread cuMemPrefetchAsync_ptsz;
         fn cuMemAdvise_v2(
             dptr: CUdeviceptr,
             count: usize,
@@ -241,7 +245,7 @@ macro_rules! for_each_function {
             location: CUmemLocation,
             flags: c_uint,
             stream: CUstream,
-        );
+        ) per thread cuMemPrefetchAsync_v2_ptsz;
         fn cuPointerGetAttribute(data: *mut c_void, attribute: CUpointer_attribute, ptr: CUdeviceptr);
         fn cuPointerGetAttributes(
             num_attributes: c_uint,
@@ -250,18 +254,22 @@ macro_rules! for_each_function {
             ptr: CUdeviceptr,
         );
         // Copies.
-        fn cuMemcpy(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize);
+        fn cuMemcpy(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize) per thread cuMemcpy_ptds;
         fn cuMemcpyPeer(
             dst: CUdeviceptr,
             dst_ctx: CUcontext,
             src: CUdeviceptr,
             src_ctx: CUcontext,
             bytes: usize,
-        );
-        fn cuMemcpyHtoD_v2(dst: CUdeviceptr, src: *const c_void, bytes: usize);
-        fn cuMemcpyDtoH_v2(dst: *mut c_void, src: CUdeviceptr, bytes: usize);
-        fn cuMemcpyDtoD_v2(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize);
-        fn cuMemcpyAsync(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize, stream: CUstream);
+        ) per thread cuMemcpyPeer_ptds;
+        fn cuMemcpyHtoD_v2(dst: CUdeviceptr, src: *const c_void, bytes: usize)
+            per thread cuMemcpyHtoD_v2_ptds;
+        fn cuMemcpyDtoH_v2(dst: *mut c_void, src: CUdeviceptr, bytes: usize)
+            per thread cuMemcpyDtoH_v2_ptds;
+        fn cuMemcpyDtoD_v2(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize)
+            per thread cuMemcpyDtoD_v2_ptds;
+        fn cuMemcpyAsync(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize, stream: CUstream)
+            per thread cuMemcpyAsync_ptsz;
         fn cuMemcpyPeerAsync(
             dst: CUdeviceptr,
             dst_ctx: CUcontext,
@@ -269,35 +277,45 @@ macro_rules! for_each_function {
             src_ctx: CUcontext,
             bytes: usize,
             stream: CUstream,
-        );
-        fn cuMemcpyHtoDAsync_v2(dst: CUdeviceptr, src: *const c_void, bytes: usize, stream: CUstream);
-        fn cuMemcpyDtoHAsync_v2(dst: *mut c_void, src: CUdeviceptr, bytes: usize, stream: CUstream);
-        fn cuMemcpyDtoDAsync_v2(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize, stream: CUstream);
+        ) per thread cuMemcpyPeerAsync_ptsz;
+        fn cuMemcpyHtoDAsync_v2(dst: CUdeviceptr, src: *const c_void, bytes: usize, stream: CUstream)
+            per thread cuMemcpyHtoDAsync_v2_ptsz;
+        fn cuMemcpyDtoHAsync_v2(dst: *mut c_void, src: CUdeviceptr, bytes: usize, stream: CUstream)
+            per thread cuMemcpyDtoHAsync_v2_ptsz;
+        fn cuMemcpyDtoDAsync_v2(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize, stream: CUstream)
+            per thread cuMemcpyDtoDAsync_v2_ptsz;
         // Row-wise copies, and copies of arrays.
-        fn cuMemcpy2D_v2(copy: *const CUDA_MEMCPY2D_v2);
-        fn cuMemcpy2DUnaligned_v2(copy: *const CUDA_MEMCPY2D_v2);
-        fn cuMemcpy2DAsync_v2(copy: *const CUDA_MEMCPY2D_v2, stream: CUstream);
-        fn cuMemcpy3D_v2(copy: *const CUDA_MEMCPY3D_v2);
-        fn cuMemcpy3DAsync_v2(copy: *const CUDA_MEMCPY3D_v2, stream: CUstream);
-        fn cuMemcpyHtoA_v2(dst: CUarray, offset: usize, src: *const c_void, bytes: usize);
-        fn cuMemcpyAtoH_v2(dst: *mut c_void, src: CUarray, offset: usize, bytes: usize);
-        fn cuMemcpyDtoA_v2(dst: CUarray, offset: usize, src: CUdeviceptr, bytes: usize);
-        fn cuMemcpyAtoD_v2(dst: CUdeviceptr, src: CUarray, offset: usize, bytes: usize);
-        fn cuMemcpyAtoA_v2(dst: CUarray, offset: usize, src: CUarray, from: usize, bytes: usize);
+        fn cuMemcpy2D_v2(copy: *const CUDA_MEMCPY2D_v2) per thread cuMemcpy2D_v2_ptds;
+        fn cuMemcpy2DUnaligned_v2(copy: *const CUDA_MEMCPY2D_v2) per thread cuMemcpy2DUnaligned_v2_ptds;
+        fn cuMemcpy2DAsync_v2(copy: *const CUDA_MEMCPY2D_v2, stream: CUstream)
+            per thread cuMemcpy2DAsync_v2_ptsz;
+        fn cuMemcpy3D_v2(copy: *const CUDA_MEMCPY3D_v2) per thread cuMemcpy3D_v2_ptds;
+        fn cuMemcpy3DAsync_v2(copy: *const CUDA_MEMCPY3D_v2, stream: CUstream)
+            per thread cuMemcpy3DAsync_v2_ptsz;
+        fn cuMemcpyHtoA_v2(dst: CUarray, offset: usize, src: *const c_void, bytes: usize)
+            per thread cuMemcpyHtoA_v2_ptds;
+        fn cuMemcpyAtoH_v2(dst: *mut c_void, src: CUarray, offset: usize, bytes: usize)
+            per thread cuMemcpyAtoH_v2_ptds;
+        fn cuMemcpyDtoA_v2(dst: CUarray, offset: usize, src: CUdeviceptr, bytes: usize)
+            per thread cuMemcpyDtoA_v2_ptds;
+        fn cuMemcpyAtoD_v2(dst: CUdeviceptr, src: CUarray, offset: usize, bytes: usize)
+            per thread cuMemcpyAtoD_v2_ptds;
+        fn cuMemcpyAtoA_v2(dst: CUarray, offset: usize, src: CUarray, from: usize, bytes: usize)
+            per thread cuMemcpyAtoA_v2_ptds;
         fn cuMemcpyHtoAAsync_v2(
             dst: CUarray,
             offset: usize,
             src: *const c_void,
             bytes: usize,
             stream: CUstream,
-        );
+        ) per thread cuMemcpyHtoAAsync_v2_ptsz;
         fn cuMemcpyAtoHAsync_v2(
             dst: *mut c_void,
             src: CUarray,
             offset: usize,
             bytes: usize,
             stream: CUstream,
-        );
+        ) per thread cuMemcpyAtoHAsync_v2_ptsz;
         // Arrays, textures and surfaces.
         fn cuArrayCreate_v2(array: *mut CUarray, descriptor: *const CUDA_ARRAY_DESCRIPTOR_v2);
         fn cuArrayGetDescriptor_v2(descriptor: *mut CUDA_ARRAY_DESCRIPTOR_v2, array: CUarray);
@@ -323,19 +341,23 @@ macro_rules! for_each_function {
             device: CUdevice,
         );
         // Fills.
-        fn cuMemsetD8_v2(dst: CUdeviceptr, value: u8, count: usize);
-        fn cuMemsetD16_v2(dst: CUdeviceptr, value: c_ushort, count: usize);
-        fn cuMemsetD32_v2(dst: CUdeviceptr, value: c_uint, count: usize);
-        fn cuMemsetD8Async(dst: CUdeviceptr, value: u8, count: usize, stream: CUstream);
-        fn cuMemsetD16Async(dst: CUdeviceptr, value: c_ushort, count: usize, stream: CUstream);
-        fn cuMemsetD32Async(dst: CUdeviceptr, value: c_uint, count: usize, stream: CUstream);
+        fn cuMemsetD8_v2(dst: CUdeviceptr, value: u8, count: usize) per thread cuMemsetD8_v2_ptds;
+        fn cuMemsetD16_v2(dst: CUdeviceptr, value: c_ushort, count: usize)
+            per thread cuMemsetD16_v2_ptds;
+        fn cuMemsetD32_v2(dst: CUdeviceptr, value: c_uint, count: usize) per thread cuMemsetD32_v2_ptds;
+        fn cuMemsetD8Async(dst: CUdeviceptr, value: u8, count: usize, stream: CUstream)
+            per thread cuMemsetD8Async_ptsz;
+        fn cuMemsetD16Async(dst: CUdeviceptr, value: c_ushort, count: usize, stream: CUstream)
+            per thread cuMemsetD16Async_ptsz;
+        fn cuMemsetD32Async(dst: CUdeviceptr, value: c_uint, count: usize, stream: CUstream)
+            per thread cuMemsetD32Async_ptsz;
         fn cuMemsetD2D8_v2(
             dst: CUdeviceptr,
             pitch: usize,
             value: u8,
             width: usize,
             height: usize,
-        );
+        ) per thread cuMemsetD2D8_v2_ptds;
         fn cuMemsetD2D8Async(
             dst: CUdeviceptr,
             pitch: usize,
@@ -343,14 +365,14 @@ macro_rules! for_each_function {
             width: usize,
             height: usize,
             stream: CUstream,
-        );
+        ) per thread cuMemsetD2D8Async_ptsz;
         fn cuMemsetD2D16_v2(
             dst: CUdeviceptr,
             pitch: usize,
             value: c_ushort,
             width: usize,
             height: usize,
-        );
+        ) per thread cuMemsetD2D16_v2_ptds;
         fn cuMemsetD2D16Async(
             dst: CUdeviceptr,
             pitch: usize,
@@ -358,14 +380,14 @@ macro_rules! for_each_function {
             width: usize,
             height: usize,
             stream: CUstream,
-        );
+        ) per thread cuMemsetD2D16Async_ptsz;
         fn cuMemsetD2D32_v2(
             dst: CUdeviceptr,
             pitch: usize,
             value: c_uint,
             width: usize,
             height: usize,
-        );
+        ) per thread cuMemsetD2D32_v2_ptds;
         fn cuMemsetD2D32Async(
             dst: CUdeviceptr,
             pitch: usize,
@@ -373,17 +395,19 @@ macro_rules! for_each_function {
             width: usize,
             height: usize,
             stream: CUstream,
-        );
-        fn cuStreamAttachMemAsync(stream: CUstream, dptr: CUdeviceptr, length: usize, flags: c_uint);
+        ) per thread cuMemsetD2D32Async_ptsz;
+        fn cuStreamAttachMemAsync(stream: CUstream, dptr: CUdeviceptr, length: usize, flags: c_uint)
+            per thread cuStreamAttachMemAsync_ptsz;
         // Stream-ordered memory.
-        fn cuMemAllocAsync(dptr: *mut CUdeviceptr, bytes: usize, stream: CUstream);
-        fn cuMemFreeAsync(dptr: CUdeviceptr, stream: CUstream);
+        fn cuMemAllocAsync(dptr: *mut CUdeviceptr, bytes: usize, stream: CUstream)
+            per thread cuMemAllocAsync_ptsz;
+        fn cuMemFreeAsync(dptr: CUdeviceptr, stream: CUstream) per thread cuMemFreeAsync_ptsz;
         fn cuMemAllocFromPoolAsync(
             dptr: *mut CUdeviceptr,
             bytes: usize,
             pool: CUmemoryPool,
             stream: CUstream,
-        );
+        ) per thread cuMemAllocFromPoolAsync_ptsz;
         fn cuMemPoolCreate(pool: *mut CUmemoryPool, pool_props: *const CUmemPoolProps);
         fn cuMemPoolDestroy(pool: CUmemoryPool);
         fn cuMemPoolTrimTo(pool: CUmemoryPool, min_bytes_to_keep: usize);
@@ -399,24 +423,29 @@ macro_rules! for_each_function {
         fn cuStreamCreate(stream: *mut CUstream, flags: c_uint);
         fn cuStreamCreateWithPriority(stream: *mut CUstream, flags: c_uint, priority: c_int);
         fn cuStreamDestroy_v2(stream: CUstream);
-        fn cuStreamSynchronize(stream: CUstream);
-        fn cuStreamQuery(stream: CUstream);
-        fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
+        fn cuStreamSynchronize(stream: CUstream) per thread cuStreamSynchronize_ptsz;
+        fn cuStreamQuery(stream: CUstream) per thread cuStreamQuery_ptsz;
+        fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint)
+            per thread cuStreamWaitEvent_ptsz;
         fn cuStreamAddCallback(
             stream: CUstream,
             callback: CUstreamCallback,
             user_data: *mut c_void,
             flags: c_uint,
-        );
-        fn cuLaunchHostFunc(stream: CUstream, function: CUhostFn, user_data: *mut c_void);
-        fn cuStreamGetFlags(stream: CUstream, flags: *mut c_uint);
-        fn cuStreamGetPriority(stream: CUstream, priority: *mut c_int);
-        fn cuStreamGetCtx(stream: CUstream, ctx: *mut CUcontext);
-        fn cuStreamGetCtx_v2(stream: CUstream, ctx: *mut CUcontext, green: *mut *mut c_void);
-        fn cuStreamGetId(stream: CUstream, id: *mut c_ulonglong);
-        fn cuStreamGetDevice(stream: CUstream, device: *mut CUdevice);
+        ) per thread cuStreamAddCallback_ptsz;
+        fn cuLaunchHostFunc(stream: CUstream, function: CUhostFn, user_data: *mut c_void)
+            per thread cuLaunchHostFunc_ptsz;
+        fn cuStreamGetFlags(stream: CUstream, flags: *mut c_uint) per thread cuStreamGetFlags_ptsz;
+        fn cuStreamGetPriority(stream: CUstream, priority: *mut c_int)
+            per thread cuStreamGetPriority_ptsz;
+        fn cuStreamGetCtx(stream: CUstream, ctx: *mut CUcontext) per thread cuStreamGetCtx_ptsz;
+        fn cuStreamGetCtx_v2(stream: CUstream, ctx: *mut CUcontext, green: *mut *mut c_void)
+            per thread cuStreamGetCtx_v2_ptsz;
+        fn cuStreamGetId(stream: CUstream, id: *mut c_ulonglong) per thread cuStreamGetId_ptsz;
+        fn cuStreamGetDevice(stream: CUstream, device: *mut CUdevice) per thread cuStreamGetDevice_ptsz;
         // Stream capture.
-        fn cuStreamBeginCapture_v2(stream: CUstream, mode: CUstreamCaptureMode);
+        fn cuStreamBeginCapture_v2(stream: CUstream, mode: CUstreamCaptureMode)
+            per thread cuStreamBeginCapture_v2_ptsz;
         fn cuStreamBeginCaptureToGraph(
             stream: CUstream,
             graph: CUgraph,
@@ -424,10 +453,12 @@ macro_rules! for_each_function {
             dependency_data: *const c_void,
             num_dependencies: usize,
             mode: CUstreamCaptureMode,
-        );
-        fn cuStreamEndCapture(stream: CUstream, graph: *mut CUgraph);
-        fn cuStreamIsCapturing(stream: CUstream, status: *mut CUstreamCaptureStatus);
-        fn cuStreamGetCaptureInfo(stream: CUstream, status: *mut CUstreamCaptureStatus, id: *mut u64);
+        ) per thread cuStreamBeginCaptureToGraph_ptsz;
+        fn cuStreamEndCapture(stream: CUstream, graph: *mut CUgraph) per thread cuStreamEndCapture_ptsz;
+        fn cuStreamIsCapturing(stream: CUstream, status: *mut CUstreamCaptureStatus)
+            per thread cuStreamIsCapturing_ptsz;
+        fn cuStreamGetCaptureInfo(stream: CUstream, status: *mut CUstreamCaptureStatus, id: *mut u64)
+            per thread cuStreamGetCaptureInfo_ptsz;
         fn cuStreamGetCaptureInfo_v2(
             stream: CUstream,
             status: *mut CUstreamCaptureStatus,
@@ -435,7 +466,7 @@ macro_rules! for_each_function {
             graph: *mut CUgraph,
             dependencies: *mut *const CUgraphNode,
             num_dependencies: *mut usize,
-        );
+        ) per thread cuStreamGetCaptureInfo_v2_ptsz;
         fn cuStreamGetCaptureInfo_v3(
             stream: CUstream,
             status: *mut CUstreamCaptureStatus,
@@ -444,25 +475,26 @@ macro_rules! for_each_function {
             dependencies: *mut *const CUgraphNode,
             edge_data: *mut *const c_void,
             num_dependencies: *mut usize,
-        );
+        ) per thread cuStreamGetCaptureInfo_v3_ptsz;
         fn cuStreamUpdateCaptureDependencies(
             stream: CUstream,
             dependencies: *mut CUgraphNode,
             num_dependencies: usize,
             flags: c_uint,
-        );
+        ) per thread cuStreamUpdateCaptureDependencies_ptsz;
         fn cuStreamUpdateCaptureDependencies_v2(
             stream: CUstream,
             dependencies: *mut CUgraphNode,
             dependency_data: *const c_void,
             num_dependencies: usize,
             flags: c_uint,
-        );
+        ) per thread cuStreamUpdateCaptureDependencies_v2_ptsz;
         fn cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode);
         // Events.
         fn cuEventCreate(event: *mut CUevent, flags: c_uint);
-        fn cuEventRecord(event: CUevent, stream: CUstream);
-        fn cuEventRecordWithFlags(event: CUevent, stream: CUstream, flags: c_uint);
+        fn cuEventRecord(event: CUevent, stream: CUstream) per thread cuEventRecord_ptsz;
+        fn cuEventRecordWithFlags(event: CUevent, stream: CUstream, flags: c_uint)
+            per thread cuEventRecordWithFlags_ptsz;
         fn cuEventQuery(event: CUevent);
         fn cuEventSynchronize(event: CUevent);
         fn cuEventDestroy_v2(event: CUevent);
@@ -481,7 +513,7 @@ macro_rules! for_each_function {
             stream: CUstream,
             kernel_params: *mut *mut c_void,
             extra: *mut *mut c_void,
-        );
+        ) per thread cuLaunchKernel_ptsz;
         fn cuLaunchCooperativeKernel(
             function: CUfunction,
             grid_dim_x: c_uint,
@@ -493,13 +525,13 @@ macro_rules! for_each_function {
             shared_bytes: c_uint,
             stream: CUstream,
             kernel_params: *mut *mut c_void,
-        );
+        ) per thread cuLaunchCooperativeKernel_ptsz;
         fn cuLaunchKernelEx(
             config: *const LaunchConfig,
             function: CUfunction,
             kernel_params: *mut *mut c_void,
             extra: *mut *mut c_void,
-        );
+        ) per thread cuLaunchKernelEx_ptsz;
         // Occupancy.
         fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
             num_blocks: *mut c_int,
@@ -556,7 +588,7 @@ macro_rules! for_each_function {
             exec: *mut CUgraphExec,
             graph: CUgraph,
             params: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
-        );
+        ) per thread cuGraphInstantiateWithParams_ptsz;
         fn cuGraphInstantiate_v2(
             exec: *mut CUgraphExec,
             graph: CUgraph,
@@ -564,8 +596,8 @@ macro_rules! for_each_function {
             log: *mut c_char,
             log_bytes: usize,
         );
-        fn cuGraphUpload(graph: CUgraphExec, stream: CUstream);
-        fn cuGraphLaunch(graph: CUgraphExec, stream: CUstream);
+        fn cuGraphUpload(graph: CUgraphExec, stream: CUstream) per thread cuGraphUpload_ptsz;
+        fn cuGraphLaunch(graph: CUgraphExec, stream: CUstream) per thread cuGraphLaunch_ptsz;
         fn cuGraphExecDestroy(exec: CUgraphExec);
         fn cuGraphGetNodes(graph: CUgraph, nodes: *mut CUgraphNode, num_nodes: *mut usize);
         fn cuGraphGetEdges(

@@ -81,7 +81,7 @@ unsafe extern "C" fn version(version: *mut c_int) -> c_int {
 }
 
 macro_rules! define_functions {
-    ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?);)*) => {
+    ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $(per thread $per_thread:ident)?;)*) => {
         #[allow(non_snake_case)]
         mod functions {
             use super::*;

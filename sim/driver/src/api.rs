@@ -15,7 +15,7 @@ use crate::world;
 /// Generates the C functions of [`for_each_function`]. Each calls its namesake in [`functions`];
 /// argument types that [`FromC`] cannot convert do not compile.
 macro_rules! export {
-    ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?);)*) => {
+    ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $(per thread $per_thread:ident)?;)*) => {
         #[allow(non_snake_case)]
         mod exported {
             use super::*;

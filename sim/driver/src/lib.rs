@@ -168,6 +168,12 @@ pub fn set_frees_wait(wait: bool) {
     world::set_frees_wait(wait);
 }
 
+/// Makes driver calls for which stream 0 is the calling thread's default stream, as it is for the
+/// functions whose names end in `_ptds` or `_ptsz`.
+pub fn with_default_of_thread<T>(calls: impl FnOnce() -> T) -> T {
+    world::with_default_of_thread(calls)
+}
+
 /// Sets the maximum warp instructions of a launch in contexts created from now on, in the whole process.
 /// A launch that exceeds it returns `CUDA_ERROR_LAUNCH_TIMEOUT`. 0 restores the default of 20 billion.
 pub fn set_step_limit(steps: u64) {

@@ -21,10 +21,10 @@ use std::sync::LazyLock;
 
 use warpfold_driver::sys::*;
 use warpfold_driver::{Api, for_each_function};
-use warpfold_sim_driver::{driver, find_absent, set_frees_wait};
+use warpfold_sim_driver::{driver, find_absent, set_frees_wait, with_default_of_thread};
 
 macro_rules! export {
-    ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?);)*) => {$(
+    ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $(per thread $per_thread:ident)?;)*) => {$(
         #[doc = concat!("`", stringify!($name), "`, simulated.")]
         ///
         /// # Safety
@@ -35,7 +35,27 @@ macro_rules! export {
             // SAFETY: the caller keeps the contract of the driver's function.
             unsafe { (api().$name)($($argument),*) }
         }
+
+        export_per_thread!([$($per_thread)?] $name($($argument: $kind),*));
     )*};
+}
+
+/// Exports the form of a function for which stream 0 is the calling thread's default stream, if there is
+/// one.
+macro_rules! export_per_thread {
+    ([] $($function:tt)*) => {};
+    ([$per_thread:ident] $name:ident($($argument:ident: $kind:ty),*)) => {
+        #[doc = concat!("`", stringify!($per_thread), "`, simulated.")]
+        ///
+        /// # Safety
+        /// The contract of the driver's function of this name.
+        // SAFETY: name and type are those of the driver's function.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $per_thread($($argument: $kind),*) -> c_int {
+            // SAFETY: the caller keeps the contract of the driver's function.
+            with_default_of_thread(|| unsafe { (api().$name)($($argument),*) })
+        }
+    };
 }
 
 /// Returns the simulated driver's functions. The first call applies the environment's settings, and

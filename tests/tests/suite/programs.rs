@@ -358,12 +358,60 @@ mod linux {
         };
         let declared: Vec<&str> = declared.filter(is_of_driver).collect();
         assert!(declared.len() > 500, "{} functions", declared.len());
+        assert_exports(&built, declared.into_iter());
+    }
+
+    /// Asserts that the simulator's driver library exports functions.
+    fn assert_exports<N: AsRef<str> + std::fmt::Debug>(
+        built: &Path,
+        functions: impl Iterator<Item = N>,
+    ) {
         let library = fs::read(built.join("lib/libcuda.so.1")).unwrap();
         let exports = object::File::parse(&*library).unwrap().exports().unwrap();
         let exported: HashSet<&[u8]> = exports.iter().map(object::Export::name).collect();
         let absent: Vec<_> =
-            declared.iter().filter(|name| !exported.contains(name.as_bytes())).collect();
+            functions.filter(|name| !exported.contains(name.as_ref().as_bytes())).collect();
         assert!(absent.is_empty(), "the simulator's libcuda.so.1 does not export {absent:?}");
+    }
+
+    /// With `CUDA_API_PER_THREAD_DEFAULT_STREAM`, `cuda.h` replaces the names of functions by others.
+    #[test]
+    fn programs_for_the_default_streams_of_threads_are_linked() {
+        let Some(made) = made() else { return };
+        let (nvcc, _) = warpfold_suite_build::suite::nvcc().unwrap();
+        let toolkit = Path::new(nvcc.get_program()).ancestors().nth(2).unwrap();
+        let header = fs::read_to_string(toolkit.join("include/cuda.h")).unwrap();
+        let name = |line: &str| {
+            let (form, name) = line.split_once("__CUDA_API_")?.1.split_once('(')?;
+            Some(format!("{}_{}", name.strip_suffix(')')?, form.to_lowercase()))
+        };
+        let names: Vec<String> = header.lines().filter_map(name).collect();
+        assert!(names.len() > 80, "{names:?}");
+        assert_exports(made.command.parent().unwrap(), names.iter());
+        let source = "#include <cuda.h>
+            #include <stdio.h>
+            int main() {
+              CUdevice device; CUcontext context; CUdeviceptr memory; unsigned values[4] = {0};
+              unsigned long long own = 0, thread = 1, legacy = 2;
+              cuInit(0); cuDeviceGet(&device, 0);
+              cuDevicePrimaryCtxRetain(&context, device); cuCtxSetCurrent(context);
+              cuMemAlloc(&memory, 16); cuMemsetD32(memory, 7, 4); cuMemcpyDtoH(values, memory, 16);
+              cuStreamGetId(0, &own); cuStreamGetId(CU_STREAM_PER_THREAD, &thread);
+              cuStreamGetId(CU_STREAM_LEGACY, &legacy);
+              printf(\"%u %d %d\", values[3], own == thread, own == legacy);
+            }";
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("streams.c"), source).unwrap();
+        let run = |flag: &str| {
+            let script = format!("cc {flag} -I$0 streams.c -o streams -lcuda && ./streams");
+            let mut command = Command::new(&made.command);
+            command.args(["exec", "--allow-no-launch", "--", "sh", "-c", &script]);
+            let output =
+                command.arg(toolkit.join("include")).current_dir(folder.path()).output().unwrap();
+            said(&output).0
+        };
+        assert_eq!(run("-DCUDA_API_PER_THREAD_DEFAULT_STREAM"), "7 1 0");
+        assert_eq!(run(""), "7 0 1");
     }
 
     #[test]
