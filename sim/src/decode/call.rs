@@ -455,7 +455,7 @@ pub(super) fn activated(cx: &Cx<'_, '_, '_>, names: &[Function<'_>]) -> Vec<Acti
         start: outlined.start as u32,
         params: outlined.params.clone(),
         returns: outlined.returns.clone(),
-        bytes: outlined.local.rounded(1),
+        bytes: outlined.local.size(),
     };
     cx.flat.outlined.iter().map(function).collect()
 }

@@ -60,9 +60,9 @@ impl Layout {
         Ok(start as u32)
     }
 
-    /// Returns the size, rounded up so that a variable with alignment `align` can follow.
-    pub(super) fn rounded(&self, align: u32) -> u32 {
-        self.bytes.next_multiple_of(u64::from(align.max(self.align))) as u32
+    /// Returns the size, rounded up to the alignment.
+    pub(super) fn size(&self) -> u32 {
+        self.bytes.next_multiple_of(self.align.into()) as u32
     }
 }
 

@@ -175,7 +175,7 @@ impl<'d, 's> EntryDecoder<'d, 's> {
             .find(|&index| used[index] && flat.shared[index].sized_external)
             .map(|index| addresses[index]);
         let shared_arrays = shared_arrays(&flat.shared, &used, &addresses);
-        let local_bytes = flat.local.rounded(1);
+        let local_bytes = flat.local.size();
         let second = self.pass(&items, &mut flat, rows, addresses)?;
         let info = self.info(&items, &second.code, &second.classes);
         let (mut code, mut context) = (second.code, second.context);
