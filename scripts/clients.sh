@@ -3,7 +3,8 @@
 #
 #   scripts/clients.sh cudarc      cudarc's tests of the driver and of NVRTC; one needs cuda_fp16.h in /usr/include
 #   scripts/clients.sh numba       the test suite in the package numba-cuda
-#   scripts/clients.sh cupy        CuPy's functions beside NumPy's, because its wheels have no tests
+#   scripts/clients.sh cupy        CuPy's functions beside NumPy's
+#   scripts/clients.sh cupy-tests  CuPy's own tests of reductions, from the source package
 #   scripts/clients.sh triton      kernels in Triton beside NumPy, by scripts/triton_kernels.py; needs a C compiler
 #   scripts/clients.sh taichi      kernels in Taichi beside NumPy, by scripts/taichi_kernels.py
 #   scripts/clients.sh cubek       the tests of the crate cubek-reduce, by cudarc and NVRTC; needs the CUDA headers of
@@ -14,7 +15,7 @@
 #
 # Allocations are rounded up to 512 bytes, as on a GPU. With ROUND=1, accesses past the end of an array are faults.
 set -euo pipefail
-client=${1:?"give cudarc, numba, cupy, triton, taichi or cubek"}
+client=${1:?"give cudarc, numba, cupy, cupy-tests, triton, taichi or cubek"}
 cd "$(dirname "$0")/.."
 cargo xtask build-sim >&2
 folder=$PWD/target/clients
@@ -48,6 +49,29 @@ source_of() {
     (cd "$client" && cargo add --quiet --no-default-features "$1@=$2" && cargo vendor --quiet sources >&2)
     checkout=$client/sources/$1
     echo '[workspace]' >>"$checkout/Cargo.toml"
+}
+
+# Prepares CuPy, which by default has NVRTC compile to machine code. The wheel's only PTX is for 12.0.
+cupy() {
+    packages numpy==2.4.6 cupy-cuda13x==14.2.0 nvidia-cuda-nvrtc==13.5.37 nvidia-cuda-runtime==13.5.37 "$@"
+    export CUPY_COMPILE_WITH_PTX=1 CUPY_CACHE_DIR=$folder/cupy-cache WARPFOLD_SIM_CAPABILITY=12.0
+}
+
+# Unpacks the source package $1, version $2, into the folder of clients. pip downloads source packages only together with
+# what builds them.
+source_package() {
+    "$python" - "$1" "$2" "$folder" <<'EOF'
+import io, re, subprocess, sys, tarfile, urllib.parse, urllib.request
+from pip._internal.models.index import PyPI
+
+name, version, folder = sys.argv[1:]
+given = subprocess.run([sys.executable, "-m", "pip", "config", "get", "global.index-url"], capture_output=True, text=True)
+index = f"{(given.stdout.strip() or PyPI.simple_url).rstrip('/')}/{name}/"
+page = urllib.request.urlopen(index).read().decode()
+link = re.search(rf'href="([^"]*{name}-{re.escape(version)}\.tar\.gz[^"]*)"', page).group(1)
+archive = urllib.request.urlopen(urllib.parse.urljoin(index, link)).read()
+tarfile.open(fileobj=io.BytesIO(archive)).extractall(folder, filter="data")
+EOF
 }
 
 case $client in
@@ -102,10 +126,20 @@ print(f"{ran - bad - skipped} of {ran - skipped}, {skipped} skipped")
 EOF
     ;;
 cupy)
-    packages numpy==2.4.6 cupy-cuda13x==14.2.0 nvidia-cuda-nvrtc==13.5.37 nvidia-cuda-runtime==13.5.37
-    # By default CuPy has NVRTC compile to machine code. The wheel's only PTX is for 12.0.
-    export CUPY_COMPILE_WITH_PTX=1 WARPFOLD_SIM_CAPABILITY=12.0
+    cupy
     "$python" scripts/cupy_functions.py
+    ;;
+cupy-tests)
+    cupy pytest scipy
+    source_package cupy 14.2.0
+    cd "$folder/cupy-14.2.0/tests"
+    # Each file runs in a process of its own, because a lost context would make later tests fail.
+    for tests in core_tests/test_{ndarray_reduction,cub_reduction,reduction,scan}.py math_tests/test_sumprod.py \
+        statistics_tests/test_{meanvar,order}.py sorting_tests/test_search.py; do
+        "$python" -m pytest --quiet -p no:cacheprovider -m "not slow and not multi_gpu" "cupy_tests/$tests" \
+            >"$logs/$(basename "$tests").txt" 2>&1 || true
+        echo "$tests: $(tail -n 1 "$logs/$(basename "$tests").txt")"
+    done
     ;;
 triton)
     packages numpy==2.4.6 ml_dtypes==0.6.0 triton==3.6.0
@@ -129,7 +163,7 @@ cubek)
     grep '^test result' "$logs/tests.txt"
     ;;
 *)
-    echo "$client: give cudarc, numba, cupy, triton, taichi or cubek" >&2
+    echo "$client: give cudarc, numba, cupy, cupy-tests, triton, taichi or cubek" >&2
     exit 2
     ;;
 esac

@@ -14,6 +14,7 @@ const RUNTIME: u128 = 0x6bd5fb6c_5bf4_e74a_8987_d93912fd9df9;
 const TOOL_CALLBACKS: u128 = 0xa094798c_2e74_2e74_93f2_0800200c0a66;
 const CONTEXT_STORAGE: u128 = 0xc693336e_1121_df11_a8c3_68f355d89593;
 const INTEGRITY: u128 = 0xd4082055_bde6_704b_8d34_ba123c66e1f2;
+const TOOL_CONTEXTS: u128 = 0x21318c60_9714_3248_8ca6_41ff7324c8f2;
 
 type Word = *const c_void;
 
@@ -49,6 +50,7 @@ fn tables_begin_with_their_size() {
     assert_eq!(bytes(RUNTIME), 13 * 8);
     assert_eq!(bytes(TOOL_CALLBACKS), 7 * 8);
     assert_eq!(bytes(INTEGRITY), 3 * 8);
+    assert_eq!(bytes(TOOL_CONTEXTS), 95 * 8);
     assert_eq!(table(0), Err(CUDA_ERROR_INVALID_VALUE));
 }
 

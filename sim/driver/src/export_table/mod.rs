@@ -2,13 +2,14 @@
 //! them. Every program that nvcc links without `-cudart shared` contains that runtime, as do extension
 //! modules of Python such as CuPy's.
 //!
-//! At its start, the runtime looks up six tables by their identifiers, and fails without them. Without
-//! a profiler, programs call nine functions of these tables, observed with the runtimes of CUDA 12.9,
-//! 13.0 and 13.2. The others return an error that names table and index. The runtime of CUDA 13.5 looks
-//! up another table, so that programs linked with it do not run.
+//! At its start, the runtime looks up six tables by their identifiers, and from CUDA 13.4 on a seventh,
+//! and fails without them. Without a profiler, programs call nine functions of these tables, observed
+//! with the runtimes of CUDA 12.9, 13.0, 13.2 and 13.5. The others return an error that names table and
+//! index.
 //!
 //! The identifiers, the indices and signatures of functions, and the input of the integrity check are
-//! facts that the project ZLUDA (github:vosen/ZLUDA, `dark_api`) has published.
+//! facts that the project ZLUDA (github:vosen/ZLUDA, `dark_api`) has published. The seventh table has 94
+//! functions in driver 595.99, by a published test of another simulated driver.
 
 mod integrity;
 
@@ -30,14 +31,22 @@ use crate::world::{self, LocalValue};
 type Absent = extern "C" fn() -> c_int;
 
 /// Names of the tables in error messages.
-const NAMES: [&str; 6] =
-    ["runtime", "thread storage", "tool callbacks", "context storage", "integrity", "context checks"];
+const NAMES: [&str; 7] = [
+    "runtime",
+    "thread storage",
+    "tool callbacks",
+    "context storage",
+    "integrity",
+    "context checks",
+    "tool contexts",
+];
 const RUNTIME: usize = 0;
 const THREAD_STORAGE: usize = 1;
 const TOOL_CALLBACKS: usize = 2;
 const CONTEXT_STORAGE: usize = 3;
 const INTEGRITY: usize = 4;
 const CONTEXT_CHECKS: usize = 5;
+const TOOL_CONTEXTS: usize = 6;
 
 /// The driver function that the private functions are counted as, and that messages name.
 const CALLER: &str = "cuGetExportTable";
@@ -146,6 +155,21 @@ static CONTEXT_CHECKS_TABLE: ContextChecks = ContextChecks {
     is_restricted,
 };
 
+#[repr(C)]
+struct ToolContexts {
+    bytes: usize,
+    absent_1: [Absent; 94],
+}
+
+static TOOL_CONTEXTS_TABLE: ToolContexts = ToolContexts {
+    bytes: mem::size_of::<ToolContexts>(),
+    absent_1: absent!(TOOL_CONTEXTS:
+        1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33
+        34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
+        64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93
+        94),
+};
+
 /// Returns the table of an identifier. NVIDIA's libraries ask for more tables than these and work
 /// without them.
 fn find(id: &CUuuid) -> Option<*const c_void> {
@@ -156,6 +180,7 @@ fn find(id: &CUuuid) -> Option<*const c_void> {
         0xc693336e_1121_df11_a8c3_68f355d89593 => (&raw const CONTEXT_STORAGE_TABLE).cast(),
         0xd4082055_bde6_704b_8d34_ba123c66e1f2 => (&raw const INTEGRITY_TABLE).cast(),
         0x263e8860_7cd2_6143_92f6_bbd5006dfa7e => (&raw const CONTEXT_CHECKS_TABLE).cast(),
+        0x21318c60_9714_3248_8ca6_41ff7324c8f2 => (&raw const TOOL_CONTEXTS_TABLE).cast(),
         _ => return None,
     })
 }
@@ -292,19 +317,8 @@ extern "C" fn is_restricted() -> c_uint {
     0
 }
 
-/// The table that the runtime of CUDA 13.5 looks up, and fails without.
-const TABLE_OF_13_5: u128 = 0x21318c60_9714_3248_8ca6_41ff7324c8f2;
-
 pub(crate) fn get(table: Out<*const c_void>, id: &CUuuid) -> Outcome {
     let found = find(id);
     table.put(found.unwrap_or(ptr::null()))?;
-    match found {
-        Some(_) => Ok(()),
-        None if u128::from_be_bytes(id.bytes) == TABLE_OF_13_5 => fail_with(
-            CUDA_ERROR_NOT_SUPPORTED,
-            "NVIDIA's static runtime of CUDA 13.5 is not supported; link the program with that of 12.9 \
-             to 13.2, or with `nvcc -cudart shared`",
-        ),
-        None => fail(CUDA_ERROR_INVALID_VALUE),
-    }
+    if found.is_some() { Ok(()) } else { fail(CUDA_ERROR_INVALID_VALUE) }
 }
