@@ -382,7 +382,9 @@ mod linux {
         let toolkit = Path::new(nvcc.get_program()).ancestors().nth(2).unwrap();
         let header = fs::read_to_string(toolkit.join("include/cuda.h")).unwrap();
         let name = |line: &str| {
-            let (form, name) = line.split_once("__CUDA_API_")?.1.split_once('(')?;
+            let (_, replacement) =
+                line.trim_start().strip_prefix("#define cu")?.split_once("__CUDA_API_")?;
+            let (form, name) = replacement.split_once('(')?;
             Some(format!("{}_{}", name.strip_suffix(')')?, form.to_lowercase()))
         };
         let names: Vec<String> = header.lines().filter_map(name).collect();
