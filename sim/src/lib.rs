@@ -150,6 +150,7 @@ mod observe;
 mod parser;
 mod places;
 mod program;
+mod tensor_map;
 mod texture;
 mod version;
 
@@ -183,6 +184,7 @@ pub use observe::{
     AccessKind, BarrierKind, BlockInfo, Branch, Class, Completion, Copy, Counter, Counts, Detail, Event,
     Mbarrier, MbarrierOperation, Memory, Observer, Shuffle,
 };
+pub use tensor_map::{Swizzle, TensorElement, TensorMap, TensorMapError, TilePiece};
 pub use texture::{AddressMode, Channel, Sampler, Texels, Texture};
 
 /// Runs the README's examples as doctests.
