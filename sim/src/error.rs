@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::location::Location;
 use crate::memory::Space;
 use crate::names::readable;
+use crate::tensor_map::TensorElement;
 
 /// Maximum characters of the module's text that a message quotes in one piece.
 const SHOWN: usize = 300;
@@ -285,6 +286,31 @@ pub enum WarpgroupProblem {
     },
 }
 
+/// A problem with the tensor map of a copy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TensorMapProblem {
+    /// Other bytes than those of an encoded map.
+    #[error(
+        "does not hold a tensor map; allowed are the unchanged 128 bytes that cuTensorMapEncodeTiled wrote"
+    )]
+    Foreign,
+    /// A map of a tensor with another number of dimensions.
+    #[error("has {rank} dimensions, and the instruction {needed}; both must be the same")]
+    Rank {
+        /// The dimensions of the map.
+        rank: u32,
+        /// The dimensions that the instruction states.
+        needed: u32,
+    },
+    /// Elements that the reduction does not support.
+    #[error("has elements of type {element:?}, for which the reduction does not exist")]
+    Element {
+        /// The type of the map's elements.
+        element: TensorElement,
+    },
+}
+
 /// Calls that are nested too deeply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -507,6 +533,16 @@ pub enum FaultKind {
         value: u64,
         /// The allowed values.
         allowed: &'static str,
+    },
+    /// A tensor map that a copy cannot use.
+    #[error("the tensor map at {space} address {address:#x} {problem}")]
+    TensorMap {
+        /// The state space.
+        space: Space,
+        /// The address of the map.
+        address: u64,
+        /// The problem.
+        problem: TensorMapProblem,
     },
     /// A block that exits while a bulk copy accesses its shared memory.
     #[error(

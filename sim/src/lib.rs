@@ -106,8 +106,9 @@
 //! an unsupported entry is listed in [`Module::broken`], and launching it fails with
 //! [`Error::BrokenEntry`]. An unsupported function breaks the entries that call it.
 //!
-//! Not supported yet: copies of tensors (`cp.async.bulk.tensor`), the products of warpgroups with sparse
-//! matrices (`wgmma.mma_async.sp`), `multimem`, and vector atomics of eight elements.
+//! Not supported yet: copies of tensors (`cp.async.bulk.tensor`) by im2col, gather4 and scatter4,
+//! `tensormap.replace`, the products of warpgroups with sparse matrices (`wgmma.mma_async.sp`), `multimem`,
+//! and vector atomics of eight elements.
 //!
 //! # Limits
 //!
@@ -168,7 +169,7 @@ pub use count::{
 pub use decode::opcodes;
 pub use error::{
     CallDepth, Error, FailedAssertion, Fault, FaultKind, Loop, MbarrierProblem, ParseError,
-    SurfacePlace, TextureProblem, WarpgroupProblem,
+    SurfacePlace, TensorMapProblem, TextureProblem, WarpgroupProblem,
 };
 pub use explore::{Exploration, ExploreError, Explored};
 #[doc(hidden)]

@@ -74,6 +74,7 @@ fn code_of(kind: &FaultKind) -> c_int {
         FaultKind::InvalidBarrier { .. }
         | FaultKind::InvalidCopy { .. }
         | FaultKind::InvalidMetadata { .. }
+        | FaultKind::TensorMap { .. }
         | FaultKind::Mbarrier { .. }
         | FaultKind::BranchIndex { .. } => CUDA_ERROR_ILLEGAL_INSTRUCTION,
         FaultKind::NoFunction { .. } => CUDA_ERROR_INVALID_PC,

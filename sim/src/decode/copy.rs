@@ -1,10 +1,10 @@
-//! Asynchronous copies: `cp.async`, its bulk forms, `st.async` and `red.async`.
+//! Asynchronous copies: `cp.async`, its bulk and tensor forms, `st.async` and `red.async`.
 
 use crate::ast::{Operand, Type};
 use crate::memory::Space;
 use crate::program::{
     AsyncOp, AtomicOp, Bytes, CopyOp, GroupOp, MbarrierKind, MbarrierOp, Op, Place, Signal, Slot,
-    SlotOrRow,
+    SlotOrRow, TensorOp,
 };
 
 use super::context::{Context, Result, immediate};
@@ -28,9 +28,7 @@ pub(super) fn cp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
         return group(cx, bulk, wait);
     }
     match (bulk, reduces) {
-        (true, _) if cx.take("tensor") => {
-            Err("copies of tensors (`.bulk.tensor`) are not supported".to_owned())
-        }
+        (true, _) if cx.take("tensor") => tensor(cx, reduces),
         (true, false) if cx.take("prefetch") => prefetch(cx),
         (true, _) => bulk_copy(cx, reduces),
         (false, true) => Err("`cp.reduce.async` needs `.bulk`".to_owned()),
@@ -127,8 +125,17 @@ fn is_predicate<'s>(cx: &mut Cx<'_, '_, 's>, operand: &Operand<'s>) -> bool {
     }
 }
 
-fn bulk_copy(cx: &mut Cx<'_, '_, '_>, reduces: bool) -> Result<Op> {
-    let [to, from] = spaces(cx, &[[ANY, GLOBAL], [OWN, GLOBAL], [GLOBAL, OWN], [ANY, OWN]])?;
+/// Modifiers that all bulk copies have.
+struct Route {
+    to: (Space, bool),
+    from: (Space, bool),
+    by_group: bool,
+    multicast: bool,
+    policy: bool,
+}
+
+fn route(cx: &mut Cx<'_, '_, '_>, allowed: &[[(Space, bool); 2]]) -> Result<Route> {
+    let [to, from] = spaces(cx, allowed)?;
     let by_group = cx.take("bulk_group");
     if !by_group && !cx.take(COMPLETE_TX) {
         return Err(format!("a bulk copy needs `.{COMPLETE_TX}` or `.bulk_group`"));
@@ -144,6 +151,12 @@ fn bulk_copy(cx: &mut Cx<'_, '_, '_>, reduces: bool) -> Result<Op> {
         return Err("only copies from global to `.shared::cluster` memory can be multicast".to_owned());
     }
     let policy = hints(cx);
+    Ok(Route { to, from, by_group, multicast, policy })
+}
+
+fn bulk_copy(cx: &mut Cx<'_, '_, '_>, reduces: bool) -> Result<Op> {
+    let allowed = [[ANY, GLOBAL], [OWN, GLOBAL], [GLOBAL, OWN], [ANY, OWN]];
+    let Route { to, from, by_group, multicast, policy } = route(cx, &allowed)?;
     let change = if reduces { Some(change(cx, to)?) } else { None };
     let operands = 3 + usize::from(!by_group) + usize::from(multicast) + usize::from(policy);
     cx.arity(operands..=operands)?;
@@ -151,14 +164,69 @@ fn bulk_copy(cx: &mut Cx<'_, '_, '_>, reduces: bool) -> Result<Op> {
     let from = memory::place(cx, cx.operand(1)?, from)?;
     let bytes = Bytes::Bulk { from, bytes: memory::slot(cx, cx.operand(2)?, Type::U32, false)? };
     let signal = if by_group { Signal::BulkGroup } else { Signal::Mbarrier(at(cx, 3, to)?) };
-    let multicast = match multicast {
-        true => Some(memory::slot(cx, cx.operand(4)?, Type::B16, false)?),
-        false => None,
-    };
+    let multicast = multicast.then(|| memory::slot(cx, cx.operand(4)?, Type::B16, false)).transpose()?;
     if policy {
         memory::policy(cx, operands - 1)?;
     }
     Ok(copy(cx, target, bytes, signal, multicast, change))
+}
+
+/// Decodes `cp.async.bulk.tensor`, `cp.reduce.async.bulk.tensor` and `cp.async.bulk.prefetch.tensor`.
+fn tensor(cx: &mut Cx<'_, '_, '_>, reduces: bool) -> Result<Op> {
+    const MODES: [&str; 6] =
+        ["im2col", "im2col::w", "im2col::w::128", "im2col_no_offs", "tile::gather4", "tile::scatter4"];
+    const RANKS: [(&str, u32); 5] = [("1d", 1), ("2d", 2), ("3d", 3), ("4d", 4), ("5d", 5)];
+    let prefetches = !reduces && cx.take("prefetch");
+    let rank = cx.require("a number of dimensions", &RANKS)?;
+    if let Some(mode) = MODES.into_iter().find(|mode| cx.take(mode)) {
+        return Err(format!("copies of tensors by `.{mode}` are not supported; `.tile` is"));
+    }
+    let _default = cx.take("tile");
+    if prefetches {
+        cx.require("a cache level", &[("L2", ())])?;
+        cx.require("a state space", &[("global", ())])?;
+        let operands = 1 + usize::from(hints(cx));
+        cx.arity(operands..=operands)?;
+        box_in_tensor(cx, 0, rank)?;
+        return Ok(Op::Nop);
+    }
+    let allowed: &[_] =
+        if reduces { &[[GLOBAL, OWN]] } else { &[[ANY, GLOBAL], [OWN, GLOBAL], [GLOBAL, OWN]] };
+    let Route { to, from, by_group, multicast, policy } = route(cx, allowed)?;
+    let change = reduces.then(|| memory::operation(cx)).transpose()?;
+    let operands = 2 + usize::from(!by_group) + usize::from(multicast) + usize::from(policy);
+    cx.arity(operands..=operands)?;
+    let (map, coordinates) = box_in_tensor(cx, usize::from(!by_group), rank)?;
+    let shared = at(cx, usize::from(by_group), if by_group { from } else { to })?;
+    let signal = if by_group { Signal::BulkGroup } else { Signal::Mbarrier(at(cx, 2, to)?) };
+    let multicast = multicast.then(|| memory::slot(cx, cx.operand(3)?, Type::B16, false)).transpose()?;
+    if policy {
+        memory::policy(cx, operands - 1)?;
+    }
+    let op = TensorOp { map, coordinates, rank, shared, signal, multicast, change };
+    Ok(push(cx, AsyncOp::Tensor(op)))
+}
+
+/// Decodes an operand `[map, {x, y}]`.
+fn box_in_tensor(cx: &mut Cx<'_, '_, '_>, index: usize, rank: u32) -> Result<(Place, [Slot; 5])> {
+    let Operand::Located { base, at } = cx.operand(index)? else {
+        return Err("a copy of a tensor needs a tensor map and coordinates in brackets".to_owned());
+    };
+    let given = match at.as_slice() {
+        [Operand::List(parts)] => parts.as_slice(),
+        parts => parts,
+    };
+    if given.len() != rank as usize {
+        let given = given.len();
+        return Err(format!("{given} coordinates are given, but {rank} are needed for `.{rank}d`"));
+    }
+    let map = Operand::Address { base: Some(*base), offset: 0 };
+    let map = memory::place(cx, &map, (Space::Generic, false))?;
+    let mut coordinates = [Slot::Sink; 5];
+    for (slot, part) in coordinates.iter_mut().zip(given) {
+        *slot = memory::slot(cx, part, Type::S32, false)?;
+    }
+    Ok((map, coordinates))
 }
 
 fn change(cx: &mut Cx<'_, '_, '_>, to: (Space, bool)) -> Result<(AtomicOp, Type)> {
@@ -168,7 +236,7 @@ fn change(cx: &mut Cx<'_, '_, '_>, to: (Space, bool)) -> Result<(AtomicOp, Type)
     let exchanges = matches!(operation, AtomicOp::Exchange | AtomicOp::CompareSwap);
     let packed = matches!(ty, Type::F16x2 | Type::Bf16x2);
     let remote_float = ty.is_float() && to != GLOBAL;
-    if !memory::allows(operation, ty) || exchanges || packed || remote_float {
+    if !operation.allows(ty) || exchanges || packed || remote_float {
         return cx.wrong_type(ty);
     }
     Ok((operation, ty))

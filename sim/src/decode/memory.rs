@@ -286,7 +286,7 @@ fn atomic(cx: &mut Cx<'_, '_, '_>, returns: bool) -> Result<Op> {
     if ty == Type::B128 && returns && count == 1 {
         return wide_atomic(cx, operation, common);
     }
-    if !allows(operation, ty) || (operation == AtomicOp::CompareSwap && !returns) {
+    if !operation.allows(ty) || (operation == AtomicOp::CompareSwap && !returns) {
         return cx.wrong_type(ty);
     }
     if count > 1 {
@@ -386,20 +386,6 @@ fn fits_vector(
         ));
     }
     if matches!(ty, F32 | F16 | Bf16 | F16x2 | Bf16x2) { Ok(()) } else { cx.wrong_type(ty) }
-}
-
-pub(super) fn allows(operation: AtomicOp, ty: Type) -> bool {
-    use Type::{B16, B32, B64, Bf16, Bf16x2, F16, F16x2, F32, F64, S32, S64, U32, U64};
-    match operation {
-        AtomicOp::Add => matches!(ty, U32 | S32 | U64 | S64 | F32 | F64 | F16 | F16x2 | Bf16 | Bf16x2),
-        AtomicOp::Min | AtomicOp::Max => matches!(ty, U32 | S32 | U64 | S64),
-        AtomicOp::Inc | AtomicOp::Dec => ty == U32,
-        AtomicOp::And | AtomicOp::Or | AtomicOp::Xor | AtomicOp::Exchange => {
-            matches!(ty, B32 | B64)
-        }
-        AtomicOp::CompareSwap => matches!(ty, B16 | B32 | B64),
-        AtomicOp::WideExchange | AtomicOp::WideCompareSwap => false,
-    }
 }
 
 pub(super) fn fence(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {

@@ -33,6 +33,11 @@ impl Warp {
                 self.copy(context, op, mask)?;
                 Ok(Next::Reported)
             }
+            AsyncOp::Tensor(op) => {
+                self.turn.acted = true;
+                self.copy_tensor(context, op, mask)?;
+                Ok(Next::Reported)
+            }
             AsyncOp::Group(op) => {
                 self.groups(context, *op, mask)?;
                 Ok(Next::Plain)

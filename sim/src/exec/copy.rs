@@ -99,16 +99,32 @@ impl Warp {
             let (rank, address) = context.shared_place(&op.to, address, "copy", lane)?;
             aligned("copy", Space::Shared, address, unit, lane)?;
             context.check_shared("copy", address, bytes, lane)?;
-            (Target::Shared(rank, address), self.notice(context, op, rank, lane)?)
+            (Target::Shared(rank, address), self.notice(context, op.signal, rank, lane)?)
         };
-        let receivers = match op.multicast {
+        let (to, notice) = receiver;
+        let bulk = Bulk { from, data, to, tile: None, bytes, change: op.change, notice };
+        self.depart_to_all(context, bulk, op.multicast, mask, lane, part)
+    }
+
+    /// Starts a copy, or one to each block of the mask `multicast`.
+    pub(super) fn depart_to_all<P: Probe>(
+        &self,
+        context: &mut ExecContext<'_, P>,
+        bulk: Bulk,
+        multicast: Option<Slot>,
+        mask: u32,
+        lane: usize,
+        part: u32,
+    ) -> Outcome<u32> {
+        let receiver = (bulk.to, bulk.notice);
+        let receivers = match multicast {
             None => vec![receiver],
-            Some(slot) => multicast(context, receiver, self.value(slot, lane) as u16, lane)?,
+            Some(slot) => expand(context, receiver, self.value(slot, lane) as u16, lane)?,
         };
         let parts = part + receivers.len() as u32;
         for (part, (to, notice)) in (part..).zip(receivers) {
-            let bulk = Bulk { from, data: data.clone(), to, bytes, change: op.change, notice };
-            self.depart_bulk(context, bulk, mask, lane, part)?;
+            let (data, tile) = (bulk.data.clone(), bulk.tile.clone());
+            self.depart_bulk(context, Bulk { to, notice, data, tile, ..bulk }, mask, lane, part)?;
         }
         Ok(parts)
     }
@@ -128,10 +144,12 @@ impl Warp {
             return Err(mbarrier_fault(address, problem, lane as u32));
         }
         let seen = P::ENABLED.then(|| bulk.event(context.common.departures, issuer));
+        let tile = bulk.tile.clone();
         let work = Work::Bulk(bulk);
         context.common.depart(context.launch, context.probe, issuer, work)?;
         if let Some((copy, sources, targets)) = seen {
-            let detail = Detail::Copy(Copy { sources: &sources, targets: &targets, ..copy });
+            let pieces = tile.as_ref().map_or(&[][..], |tile| &tile.pieces);
+            let detail = Detail::Copy(Copy { sources: &sources, targets: &targets, pieces, ..copy });
             context.report_part((self.pc, self.index, self.active, mask), part, detail);
         }
         Ok(())
@@ -174,14 +192,14 @@ impl Warp {
 
     /// Returns the completion signal of a copy to shared memory. An mbarrier must be in the target's
     /// block.
-    fn notice<P: Probe>(
+    pub(super) fn notice<P: Probe>(
         &self,
         context: &mut ExecContext<'_, P>,
-        op: &CopyOp,
+        signal: Signal,
         rank: u32,
         lane: usize,
     ) -> Outcome<Notice> {
-        let Signal::Mbarrier(place) = op.signal else {
+        let Signal::Mbarrier(place) = signal else {
             return Ok(Notice::Group(self.bulk_commits[lane]));
         };
         let address = self.addresses(&place)[lane];
@@ -223,7 +241,7 @@ impl Warp {
 }
 
 /// Expands a multicast: returns the target and mbarrier at the same addresses in each block of a mask.
-fn multicast<P: Probe>(
+fn expand<P: Probe>(
     context: &mut ExecContext<'_, P>,
     (to, notice): (Target, Notice),
     mask: u16,

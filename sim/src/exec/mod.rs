@@ -31,6 +31,7 @@ mod probe;
 mod reach;
 mod special;
 mod stack;
+mod tensor;
 mod texture;
 mod transfer;
 mod turn;

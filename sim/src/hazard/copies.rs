@@ -1,5 +1,6 @@
 //! Asynchronous copies: the states of their targets between issue and completion.
 
+use crate::lanes::lanes_of;
 use crate::memory::Space;
 use crate::observe::{Completion, Copy};
 
@@ -10,12 +11,22 @@ use super::step::Step;
 use super::team::Team;
 
 impl Step<'_, '_> {
+    /// Returns lane, address and length of the contiguous bytes that a copy writes.
+    fn written(copy: &Copy<'_>) -> impl Iterator<Item = (u32, u64, u64)> {
+        let Copy { to, targets, pieces, .. } = *copy;
+        let whole = if pieces.is_empty() { copy.lanes } else { 0 };
+        let whole = lanes_of(whole).map(move |lane| (lane as u32, targets[lane], copy.bytes.into()));
+        let lane = copy.lanes.trailing_zeros();
+        let pieces = pieces.iter().filter_map(move |piece| {
+            let start = if to == Space::Shared { Some(piece.shared) } else { piece.global };
+            Some((lane, start?, piece.bytes.into()))
+        });
+        whole.chain(pieces)
+    }
+
     /// Returns lane, cell and byte mask of each word that a copy writes.
     fn targets(copy: &Copy<'_>) -> impl Iterator<Item = (u32, u64, u8)> {
-        let (bytes, targets) = (u64::from(copy.bytes), *copy.targets);
-        let lanes = copy.lanes;
-        (0..32).filter(move |lane| lanes >> lane & 1 == 1).flat_map(move |lane| {
-            let start = targets[lane as usize];
+        Self::written(copy).flat_map(|(lane, start, bytes)| {
             let cells = start / CELL..(start + bytes).div_ceil(CELL);
             cells.map(move |cell| (lane, cell, part(cell, start, start + bytes)))
         })
@@ -25,7 +36,7 @@ impl Step<'_, '_> {
         if copy.to != Space::Shared {
             return;
         }
-        self.check_operands((copy.owner, copy.lanes), copy.targets, copy.bytes);
+        self.check_operands(copy.owner, Self::written(copy));
         let agent = self.agent;
         let launch = self.world.launch;
         let (team, index) = (self.block.team, self.event.index);
@@ -67,8 +78,8 @@ impl Step<'_, '_> {
         let number = self.block.team;
         if copy.to != Space::Shared {
             if copy.to == Space::Global {
-                for lane in (0..32).filter(|lane| copy.lanes >> lane & 1 == 1) {
-                    self.world.global.host_wrote(copy.targets[lane], copy.bytes.into());
+                for (_, start, bytes) in Self::written(copy) {
+                    self.world.global.host_wrote(start, bytes);
                 }
             }
             return;

@@ -112,21 +112,16 @@ impl Step<'_, '_> {
         }
     }
 
-    /// Reports a write to shared memory that a pending product of this warp reads.
-    pub(super) fn check_operands(
-        &mut self,
-        (owner, lanes): (u32, u32),
-        addresses: &[u64; LANES],
-        bytes: u32,
-    ) {
+    /// Reports a write to shared memory that a pending product of this warp reads. `writes` are lane,
+    /// address and length.
+    pub(super) fn check_operands(&mut self, owner: u32, writes: impl Iterator<Item = (u32, u64, u64)>) {
         if self.operands().pending.is_empty() {
             return;
         }
         let mut written = None;
-        for lane in lanes_of(lanes) {
-            let address = addresses[lane];
-            let reader = self.operands().overwrite(owner, address, bytes.into());
-            written = written.or(reader.map(|index| (lane as u32, address, index)));
+        for (lane, address, bytes) in writes {
+            let reader = self.operands().overwrite(owner, address, bytes);
+            written = written.or(reader.map(|index| (lane, address, index)));
         }
         if let Some((lane, address, index)) = written {
             let (team, agent) = (self.block.team, self.agent);

@@ -1,5 +1,6 @@
 //! Records one event of a launch: its accesses, and its effect on the order of accesses.
 
+use crate::lanes::lanes_of;
 use crate::memory::Space;
 use crate::observe::{
     AccessKind, BarrierKind, Detail, Event, Mbarrier, MbarrierOperation, Memory, Shuffle,
@@ -171,7 +172,10 @@ impl<'s, 'e> Step<'s, 'e> {
             return;
         }
         if memory.space == Space::Shared && memory.kind != AccessKind::Load {
-            self.check_operands((memory.owner, memory.lanes), memory.addresses, memory.bytes);
+            let bytes = memory.bytes.into();
+            let lanes = lanes_of(memory.lanes);
+            let writes = lanes.map(|lane| (lane as u32, memory.addresses[lane], bytes));
+            self.check_operands(memory.owner, writes);
         }
         let orders = self.order.strong && memory.space == Space::Global;
         if orders && memory.kind != AccessKind::Store {

@@ -1,6 +1,7 @@
 //! Events of asynchronous copies and of mbarriers.
 
 use crate::memory::Space;
+use crate::tensor_map::TilePiece;
 
 /// An asynchronous copy, at its issue or at its completion.
 ///
@@ -26,6 +27,10 @@ pub struct Copy<'a> {
     pub owner: u32,
     /// Address that each lane writes; valid for [`lanes`](Self::lanes) only.
     pub targets: &'a [u64; 32],
+    /// For a copy of a tensor's box, its bytes in shared and in global memory; other copies are
+    /// contiguous and have none. [`sources`](Self::sources) and [`targets`](Self::targets) are the start
+    /// of the box in shared memory, and of the tensor in global memory.
+    pub pieces: &'a [TilePiece],
     /// Set if the copy is a reduction, which combines its bytes with those of the target.
     pub reduces: bool,
     /// Signal that the copy is complete.

@@ -19,6 +19,7 @@ pub(crate) struct Place {
 pub(crate) enum AsyncOp {
     Mbarrier(MbarrierOp),
     Copy(CopyOp),
+    Tensor(TensorOp),
     Group(GroupOp),
 }
 
@@ -72,6 +73,20 @@ pub(crate) struct CopyOp {
     pub(crate) multicast: Option<Slot>,
     /// The reduction of the copied values with those at the destination; `None` to overwrite these.
     pub(crate) change: Option<(AtomicOp, Type)>,
+}
+
+/// `cp.async.bulk.tensor`, to shared memory if the signal is an mbarrier, and to the tensor otherwise.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TensorOp {
+    /// The tensor map, in global, const or parameter memory.
+    pub(crate) map: Place,
+    /// Coordinates of the box; as many as the map must have dimensions.
+    pub(crate) coordinates: [Slot; 5],
+    pub(crate) rank: u32,
+    pub(crate) shared: Place,
+    pub(crate) signal: Signal,
+    pub(crate) multicast: Option<Slot>,
+    pub(crate) change: Option<AtomicOp>,
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -15,7 +15,7 @@ use crate::lanes::{AluFn, CompareFn};
 use crate::module::InstructionInfo;
 
 pub(crate) use asynchronous::{
-    AsyncOp, Bytes, CopyOp, GroupOp, MbarrierKind, MbarrierOp, Place, Signal, SlotOrRow,
+    AsyncOp, Bytes, CopyOp, GroupOp, MbarrierKind, MbarrierOp, Place, Signal, SlotOrRow, TensorOp,
 };
 
 pub(crate) use call::{Activated, Call, ConditionCall, HeapCall, Part, StackOp};
@@ -414,6 +414,19 @@ pub(crate) enum AtomicOp {
 }
 
 impl AtomicOp {
+    /// Returns whether atomics with this operation exist for a type.
+    pub(crate) const fn allows(self, ty: Type) -> bool {
+        use Type::{B16, B32, B64, Bf16, Bf16x2, F16, F16x2, F32, F64, S32, S64, U32, U64};
+        match self {
+            Self::Add => matches!(ty, U32 | S32 | U64 | S64 | F32 | F64 | F16 | F16x2 | Bf16 | Bf16x2),
+            Self::Min | Self::Max => matches!(ty, U32 | S32 | U64 | S64),
+            Self::Inc | Self::Dec => matches!(ty, U32),
+            Self::And | Self::Or | Self::Xor | Self::Exchange => matches!(ty, B32 | B64),
+            Self::CompareSwap => matches!(ty, B16 | B32 | B64),
+            Self::WideExchange | Self::WideCompareSwap => false,
+        }
+    }
+
     /// Returns whether the operation can acquire a lock.
     pub(crate) const fn may_lock(self) -> bool {
         matches!(self, Self::Exchange | Self::CompareSwap | Self::WideExchange | Self::WideCompareSwap)

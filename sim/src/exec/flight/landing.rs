@@ -6,6 +6,7 @@ use crate::lanes::for_each_lane;
 use crate::memory::Space;
 use crate::observe::{Copy, Detail, Event};
 use crate::program::AtomicOp;
+use crate::tensor_map::TilePiece;
 
 use super::seen::Seen;
 use super::{Bulk, Few, Flight, Issuer, Notice, Target, Work};
@@ -37,7 +38,8 @@ impl ClusterState {
                 let Work::Bulk(bulk) = flight.work else { return Ok(()) };
                 self.land_bulk(launch, issuer, &bulk)?;
                 if P::ENABLED {
-                    self.tell_landing(launch, probe, issuer, &bulk.event(flight.id, issuer));
+                    let seen = bulk.event(flight.id, issuer);
+                    self.tell_landing(launch, probe, issuer, &seen, bulk.pieces());
                 }
                 Ok(())
             }
@@ -50,41 +52,57 @@ impl ClusterState {
         let rank = flight.issuer.rank as usize;
         let Work::Bulk(bulk) = &mut flight.work else { return };
         let (None, Some((space, address))) = (&bulk.data, bulk.from) else { return };
-        let mut data = vec![0; bulk.bytes as usize];
-        // The bounds of both spaces were checked when the copy was issued.
-        if space == Space::Shared {
-            let shared = self.members[rank].shared.get(address as usize..);
-            if let Some(from) = shared.and_then(|shared| shared.get(..data.len())) {
-                data.copy_from_slice(from);
+        let shared = &self.members[rank].shared;
+        let data = match &bulk.tile {
+            None => {
+                let mut data = vec![0; bulk.bytes as usize];
+                read(launch, shared, (space, address), &mut data);
+                data
             }
-        } else if let Some(memory) = launch.view.find(address, u64::from(bulk.bytes), &mut 0) {
-            memory.read(address - memory.base(), &mut data);
-        }
+            Some(tile) => {
+                let mut data = tile.filled(bulk.bytes);
+                let mut rest = data.as_mut_slice();
+                for piece in &tile.pieces {
+                    let (part, after) = rest.split_at_mut(piece.bytes as usize);
+                    rest = after;
+                    if space == Space::Shared {
+                        read(launch, shared, (space, piece.shared), part);
+                    } else if let Some(global) = piece.global {
+                        read(launch, shared, (space, global), part);
+                    }
+                }
+                data
+            }
+        };
         bulk.data = Some(data);
     }
 
     fn land_bulk(&mut self, launch: &Launched<'_>, issuer: Issuer, bulk: &Bulk) -> Outcome<()> {
         let data = bulk.data.as_deref().unwrap_or_default();
         match bulk.to {
-            Target::Global(address) => {
-                let found = launch.view.find(address, data.len() as u64, &mut 0);
-                if let Some(memory) = found {
-                    let at = address - memory.base();
-                    match bulk.change {
-                        None => memory.write(at, data),
-                        Some((operation, ty)) => each_element(ty, data, |offset, operand| {
-                            let change = |old| combine(operation, ty, true, old, operand, 0);
-                            memory.update(at + offset, ty.bytes(), change);
-                        }),
+            Target::Global(address) => match &bulk.tile {
+                None => put_global(launch, address, data, bulk.change),
+                Some(tile) => {
+                    for (piece, part) in tile.parts(data) {
+                        if let Some(global) = piece.global {
+                            put_global(launch, global, part, bulk.change);
+                        }
                     }
                 }
-            }
+            },
             Target::Shared(rank, address) => {
                 let member = &mut self.members[rank as usize];
                 if member.exited {
                     return self.fail(issuer, FaultKind::ExitedBlock { access: "copy", address, rank });
                 }
-                put(&mut member.shared, address, data, bulk.change);
+                match &bulk.tile {
+                    None => put(&mut member.shared, address, data, bulk.change),
+                    Some(tile) => {
+                        for (piece, part) in tile.parts(data) {
+                            put(&mut member.shared, piece.shared, part, None);
+                        }
+                    }
+                }
             }
         }
         if let Notice::Mbarrier(rank, address) = bulk.notice {
@@ -122,7 +140,7 @@ impl ClusterState {
         });
         if P::ENABLED {
             let few = Few { ..**few };
-            self.tell_landing(launch, probe, issuer, &few.event(id, issuer.rank, lanes));
+            self.tell_landing(launch, probe, issuer, &few.event(id, issuer.rank, lanes), &[]);
         }
         let gone = issuer.lanes == 0;
         if gone {
@@ -170,6 +188,7 @@ impl ClusterState {
         probe: &P,
         issuer: Issuer,
         (copy, sources, targets): &Seen,
+        pieces: &[TilePiece],
     ) {
         let member = &mut self.members[issuer.rank as usize];
         let event = Event {
@@ -180,7 +199,7 @@ impl ClusterState {
             active: issuer.active,
             executed: copy.lanes,
             part: 0,
-            detail: Detail::Copy(Copy { sources, targets, ..*copy }),
+            detail: Detail::Copy(Copy { sources, targets, pieces, ..*copy }),
         };
         probe.landed(&mut member.probe, &event);
     }
@@ -192,6 +211,31 @@ fn each_element(ty: Type, data: &[u8], mut visit: impl FnMut(u64, u64)) {
         let mut element = [0; 8];
         element[..width].copy_from_slice(bytes);
         visit((index * width) as u64, u64::from_le_bytes(element));
+    }
+}
+
+/// Reads global memory, or the shared memory of the issuing block. The bounds of both were checked when
+/// the copy was issued.
+fn read(launch: &Launched<'_>, shared: &[u8], (space, address): (Space, u64), data: &mut [u8]) {
+    if space == Space::Shared {
+        let found = shared.get(address as usize..).and_then(|shared| shared.get(..data.len()));
+        if let Some(from) = found {
+            data.copy_from_slice(from);
+        }
+    } else if let Some(memory) = launch.view.find(address, data.len() as u64, &mut 0) {
+        memory.read(address - memory.base(), data);
+    }
+}
+
+fn put_global(launch: &Launched<'_>, address: u64, data: &[u8], change: Option<(AtomicOp, Type)>) {
+    let Some(memory) = launch.view.find(address, data.len() as u64, &mut 0) else { return };
+    let at = address - memory.base();
+    match change {
+        None => memory.write(at, data),
+        Some((operation, ty)) => each_element(ty, data, |offset, operand| {
+            let change = |old| combine(operation, ty, true, old, operand, 0);
+            memory.update(at + offset, ty.bytes(), change);
+        }),
     }
 }
 

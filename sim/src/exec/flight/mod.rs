@@ -9,11 +9,14 @@
 mod landing;
 mod seen;
 
+use std::sync::Arc;
+
 use crate::ast::Type;
 use crate::error::FaultKind;
 use crate::lanes::{Row, Row64, for_each_lane};
 use crate::memory::Space;
 use crate::program::AtomicOp;
+use crate::tensor_map::{Tile, TilePiece};
 
 use super::cluster::{ClusterState, mbarrier_fault};
 use super::{Launched, Outcome, Probe};
@@ -53,6 +56,8 @@ pub(in crate::exec) struct Bulk {
     pub(in crate::exec) from: Option<(Space, u64)>,
     pub(in crate::exec) data: Option<Vec<u8>>,
     pub(in crate::exec) to: Target,
+    /// The box of a tensor that is copied; `None` for a contiguous copy.
+    pub(in crate::exec) tile: Option<Arc<Tile>>,
     pub(in crate::exec) bytes: u32,
     pub(in crate::exec) change: Option<(AtomicOp, Type)>,
     pub(in crate::exec) notice: Notice,
@@ -252,6 +257,10 @@ impl ClusterState {
 }
 
 impl Bulk {
+    fn pieces(&self) -> &[TilePiece] {
+        self.tile.as_ref().map_or(&[], |tile| &tile.pieces)
+    }
+
     /// Returns how the copy still uses a block's shared memory, and the operation that waits for that
     /// use. `own` is set if the block issued the copy.
     fn uses(&self, rank: u32, own: bool) -> Option<(&'static str, &'static str)> {

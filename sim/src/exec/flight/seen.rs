@@ -12,6 +12,7 @@ static NOWHERE: Row64 = [0; 32];
 pub(super) type Seen = (Copy<'static>, Row64, Row64);
 
 impl Bulk {
+    /// Returns the copy as it is reported, without its pieces.
     pub(in crate::exec) fn event(&self, id: u64, issuer: Issuer) -> Seen {
         let (mut sources, mut targets) = (NOWHERE, NOWHERE);
         let lane = issuer.lanes.trailing_zeros() as usize & 31;
@@ -39,6 +40,7 @@ impl Bulk {
             to,
             owner,
             targets: &NOWHERE,
+            pieces: &[],
             reduces: self.change.is_some(),
             completion,
         };
@@ -57,6 +59,7 @@ impl Few {
             to: Space::Shared,
             owner,
             targets: &NOWHERE,
+            pieces: &[],
             reduces: false,
             completion: Completion::Group,
         };

@@ -349,9 +349,35 @@ fn text_of_copies_and_clusters_that_is_not_supported() {
         "cp.async.bulk.shared::cluster.global.bulk_group [sh], [%rd0], 16;",
         "bulk copies to global memory complete through groups, all others through an mbarrier",
     );
+    for mode in ["im2col", "im2col::w", "im2col::w::128", "tile::gather4"] {
+        ends(
+            &format!(
+                "cp.async.bulk.tensor.3d.shared::cta.global.{mode}.mbarrier::complete_tx::bytes [sh], \
+                 [%rd0, {{%r0, %r0, %r0}}], [sh], {{1}};"
+            ),
+            &format!("copies of tensors by `.{mode}` are not supported; `.tile` is"),
+        );
+    }
+    for mode in ["im2col_no_offs", "tile::scatter4"] {
+        ends(
+            &format!(
+                "cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.{mode}.bulk_group \
+                 [%rd0, {{%r0, %r0, %r0}}], [sh];"
+            ),
+            &format!("copies of tensors by `.{mode}` are not supported; `.tile` is"),
+        );
+    }
     ends(
-        "cp.async.bulk.tensor.1d.shared::cta.global.tile [sh], [%rd0, {%r0}], [sh];",
-        "copies of tensors (`.bulk.tensor`) are not supported",
+        "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd0, {%r0}], [sh];",
+        "1 coordinates are given, but 2 are needed for `.2d`",
+    );
+    ends(
+        "cp.async.bulk.tensor.global.shared::cta.bulk_group [%rd0, {%r0}], [sh];",
+        "`cp` needs a number of dimensions: one of `.1d`, `.2d`, `.3d`, `.4d`, `.5d`",
+    );
+    ends(
+        "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%rd0], [sh];",
+        "a copy of a tensor needs a tensor map and coordinates in brackets",
     );
     ends(
         "mapa.u32 %r1, %r0, 0;",
