@@ -26,5 +26,6 @@ mod reports;
 mod scheduling;
 mod seeds;
 mod stack;
+mod tensor_maps;
 mod texture;
 mod warpgroup;

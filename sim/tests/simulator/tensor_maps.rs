@@ -1,0 +1,508 @@
+//! Copies of tensors by tensor maps (`cp.async.bulk.tensor`) against plain loops.
+
+use crate::common::{device, module, read_u32s, u32s, upload};
+use warpfold_sim::{
+    Args, Config, Error, FaultKind, Gpu, HazardKind, Hazards, Launch, Module, Swizzle, TensorElement,
+    TensorMap, TensorMapProblem,
+};
+
+/// Bytes of a kernel's shared memory for the box; the bytes that no copy writes stay `UNTOUCHED`.
+const SHARED: u32 = 8 << 10;
+const UNTOUCHED: u8 = 0xee;
+
+/// Returns a module whose kernel has the map as parameter `map`, and buffers as `input` and `out`.
+/// Lane 0 has `%first` set, `%map` is the generic address of the map, `%c0` to `%c4` are coordinates,
+/// and `tile` is filled from `input`. After the body, `tile` is written to `out`.
+fn kernel(rank: u32, body: &str) -> Module {
+    let coordinates: Vec<String> = (0..rank).map(|axis| format!("%c{axis}")).collect();
+    let body = body.replace("RANK", &format!("{rank}d")).replace("AT", &coordinates.join(", "));
+    module(&format!(
+        ".version 8.6
+        .target sm_90a
+        .address_size 64
+        .const .align 64 .b8 constant[128];
+        .visible .entry k(.param .align 64 .b8 map[128], .param .u64 input, .param .u64 out,
+            .param .align 4 .b8 at[20], .param .u64 held)
+        {{
+            .reg .pred %first, %more, %done; .reg .b32 %c<5>, %i, %s, %w, %rank, %k; .reg .b64 %map, %in, %out, %held, %from, %to;
+            .shared .align 1024 .b8 tile[{SHARED}];
+            .shared .align 8 .b64 bar;
+            mov.b64 %map, map; cvta.param.u64 %map, %map;
+            ld.param.u64 %in, [input]; ld.param.u64 %out, [out]; ld.param.u64 %held, [held];
+            ld.param.s32 %c0, [at]; ld.param.s32 %c1, [at+4]; ld.param.s32 %c2, [at+8];
+            ld.param.s32 %c3, [at+12]; ld.param.s32 %c4, [at+16];
+            mov.u32 %i, %tid.x; setp.eq.u32 %first, %i, 0; shl.b32 %i, %i, 2; mov.u32 %rank, %cluster_ctarank;
+            mov.u32 %k, %i;
+        FILL: cvt.u64.u32 %from, %k; add.u64 %from, %in, %from; ld.global.u32 %w, [%from];
+            mov.u32 %s, tile; add.u32 %s, %s, %k; st.shared.u32 [%s], %w;
+            add.u32 %k, %k, 128; setp.lt.u32 %more, %k, {SHARED}; @%more bra FILL;
+            @%first mbarrier.init.shared::cta.b64 [bar], 1; fence.mbarrier_init.release.cluster;
+            fence.proxy.async.shared::cta;
+            bar.sync 0; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+            {body}
+            mad.lo.u32 %k, %rank, {SHARED}, %i; cvt.u64.u32 %to, %k; add.u64 %to, %out, %to; mov.u32 %k, %i;
+        OUT: mov.u32 %s, tile; add.u32 %s, %s, %k; ld.shared.u32 %w, [%s]; st.global.u32 [%to], %w;
+            add.u64 %to, %to, 128; add.u32 %k, %k, 128; setp.lt.u32 %more, %k, {SHARED}; @%more bra OUT;
+            ret;
+        }}"
+    ))
+}
+
+const WAIT: &str = "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %done, [bar], 0; @!%done bra WAIT;";
+
+/// Returns the body that loads a box of `bytes` bytes, and waits.
+fn load(bytes: usize) -> String {
+    format!(
+        "@%first mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], {bytes};
+         @%first cp.async.bulk.tensor.RANK.shared::cluster.global.tile.mbarrier::complete_tx::bytes [tile], [%map, {{AT}}], [bar];
+         {WAIT}"
+    )
+}
+
+/// Returns the body that does `operation` with the box in `tile` and the tensor, and waits.
+fn store(operation: &str) -> String {
+    let (name, change) = match operation {
+        "" => ("cp.async", String::new()),
+        change => ("cp.reduce.async", format!(".{change}")),
+    };
+    format!(
+        "@%first {name}.bulk.tensor.RANK.global.shared::cta{change}.tile.bulk_group [%map, {{AT}}], [tile];
+         cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"
+    )
+}
+
+/// A tensor in a buffer of `bytes` random bytes, and a box.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    map: TensorMap,
+    at: [i32; 5],
+}
+
+/// Bytes before the tensor in its buffer, which no copy may touch.
+const BEFORE: usize = 256;
+
+fn noise(bytes: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed | 1;
+    let step = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    (0..bytes).map(step).collect()
+}
+
+impl Case {
+    /// Creates a dense tensor whose rows are padded to 16 bytes.
+    fn new(element: TensorElement, extent: &[u64], box_extent: &[u32], at: &[i32]) -> Self {
+        let mut all = [1; 5];
+        all[..extent.len()].copy_from_slice(extent);
+        let mut boxes = [1; 5];
+        boxes[..box_extent.len()].copy_from_slice(box_extent);
+        let mut place = [0; 5];
+        place[..at.len()].copy_from_slice(at);
+        let mut strides = [0; 4];
+        let mut bytes = (extent[0] * u64::from(element.bytes())).next_multiple_of(16);
+        for (stride, extent) in strides.iter_mut().zip(&all[1..]) {
+            *stride = bytes;
+            bytes *= extent;
+        }
+        let map = TensorMap {
+            element,
+            rank: extent.len() as u32,
+            address: 0,
+            extent: all,
+            strides,
+            box_extent: boxes,
+            element_strides: [1; 5],
+            swizzle: Swizzle::None,
+            fills_nan: false,
+        };
+        Self { map, at: place }
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut TensorMap)) -> Self {
+        change(&mut self.map);
+        self
+    }
+
+    fn buffer_bytes(&self) -> usize {
+        let last = |axis: usize| (self.map.extent[axis] - 1) * self.map.strides[axis - 1];
+        let row = (self.map.extent[0] * u64::from(self.map.element.bytes())) as usize;
+        BEFORE + row + (1..self.map.rank as usize).map(last).sum::<u64>() as usize
+    }
+
+    /// Returns for each byte of `tile` that the box covers, its offset, and its offset in the buffer.
+    fn bytes(&self) -> Vec<(usize, Option<usize>)> {
+        let Self { map, at } = self;
+        let width = map.element.bytes() as usize;
+        let mut found = Vec::new();
+        let steps = |axis: usize| {
+            let step = if axis == 0 { 1 } else { map.element_strides[axis] };
+            (0..map.box_extent[axis]).step_by(step as usize)
+        };
+        for e in steps(4) {
+            for d in steps(3) {
+                for c in steps(2) {
+                    for b in steps(1) {
+                        for a in steps(0) {
+                            let mut from = Some(BEFORE as i64);
+                            for (axis, step) in [a, b, c, d, e].into_iter().enumerate() {
+                                let index = i64::from(at[axis]) + i64::from(step);
+                                let stride =
+                                    if axis == 0 { width as u64 } else { map.strides[axis - 1] };
+                                let inside = index >= 0 && index < map.extent[axis] as i64;
+                                from = from.filter(|_| inside).map(|from| from + index * stride as i64);
+                            }
+                            for byte in 0..width {
+                                let from = from.map(|from| from as usize + byte);
+                                found.push((swizzled(map.swizzle, found.len()), from));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    fn tile_bytes(&self) -> usize {
+        self.bytes().len()
+    }
+
+    /// Runs a body on the box. Returns `tile` and the tensor's buffer before and after it.
+    fn run(&self, body: &str) -> [Vec<u8>; 4] {
+        let gpu = Gpu::new(device());
+        let tensor = noise(self.buffer_bytes(), 7);
+        let buffer = upload(&gpu, &tensor);
+        let map = TensorMap { address: buffer + BEFORE as u64, ..self.map };
+        let filled = if body.contains(".global.shared") {
+            noise(SHARED as usize, 99)
+        } else {
+            vec![UNTOUCHED; SHARED as usize]
+        };
+        let out = upload(&gpu, &vec![0; SHARED as usize]);
+        let args = args(&map, upload(&gpu, &filled), out, self.at);
+        let kernel = kernel(self.map.rank, body);
+        gpu.launch(&kernel, "k", &Launch::linear(1, 32), &args)
+            .unwrap_or_else(|error| panic!("{self:?}: {error}"));
+        let (mut tile, mut after) = (vec![0; SHARED as usize], vec![0; tensor.len()]);
+        gpu.read(out, &mut tile).expect("live");
+        gpu.read(buffer, &mut after).expect("live");
+        [filled, tile, tensor, after]
+    }
+
+    fn check_load(&self, fill: &[u8]) {
+        let bytes = self.bytes();
+        let [mut expected, tile, tensor, after] = self.run(&load(bytes.len()));
+        for (index, (to, from)) in bytes.into_iter().enumerate() {
+            expected[to] = from.map_or(fill[index % fill.len()], |from| tensor[from]);
+        }
+        assert!(tile == expected, "{self:?}");
+        assert!(tensor == after, "{self:?}");
+    }
+
+    fn check_store(&self) {
+        let [filled, tile, mut expected, after] = self.run(&store(""));
+        for (from, to) in self.bytes() {
+            if let Some(to) = to {
+                expected[to] = filled[from];
+            }
+        }
+        assert!(after == expected, "{self:?}");
+        assert!(tile == filled, "{self:?}");
+    }
+}
+
+fn args(map: &TensorMap, input: u64, out: u64, at: [i32; 5]) -> Args {
+    let map = map.encode().unwrap_or_else(|error| panic!("{error}"));
+    let at: Vec<u8> = at.iter().flat_map(|at| at.to_le_bytes()).collect();
+    Args::new().bytes(&map, 64).ptr(input).ptr(out).bytes(&at, 4).u64(0)
+}
+
+/// Returns where a byte of the box is stored, by the tables of the CUDA manual: in the 16-byte columns
+/// of rows as long as the swizzle.
+fn swizzled(swizzle: Swizzle, offset: usize) -> usize {
+    let (row_bytes, rows_alike) = match swizzle {
+        Swizzle::None => return offset,
+        Swizzle::B32 => (32, 4),
+        Swizzle::B64 => (64, 2),
+        Swizzle::B128 => (128, 1),
+    };
+    let (row, column) = (offset / row_bytes, offset % row_bytes / 16);
+    let pattern = row / rows_alike % (row_bytes / 16);
+    row * row_bytes + (column ^ pattern) * 16 + offset % 16
+}
+
+use TensorElement::{Bf16, F16, F32, F64, S32, S64, U8, U16, U32, U64};
+
+#[test]
+fn boxes_of_each_rank_are_loaded_and_stored() {
+    let cases = [
+        Case::new(U8, &[1000], &[256], &[300]),
+        Case::new(F64, &[77], &[40], &[30]),
+        Case::new(F32, &[70, 30], &[24, 9], &[11, 13]),
+        Case::new(U16, &[40, 9, 7], &[16, 5, 3], &[7, 2, 3]),
+        Case::new(S32, &[12, 5, 4, 6], &[8, 3, 2, 4], &[3, 1, 2, 1]),
+        Case::new(U8, &[48, 4, 3, 5, 3], &[32, 2, 3, 2, 2], &[9, 1, 0, 3, 1]),
+    ];
+    for case in cases {
+        case.check_load(&[0]);
+        case.check_store();
+    }
+}
+
+#[test]
+fn swizzles_follow_the_tables_of_the_manual() {
+    for (swizzle, row) in [(Swizzle::B32, 32), (Swizzle::B64, 64), (Swizzle::B128, 128)] {
+        for rows in [1, 3, 8, 37] {
+            let case = Case::new(U16, &[200, 60], &[row / 2, rows], &[5, 4]);
+            let case = case.with(|map| map.swizzle = swizzle);
+            case.check_load(&[0]);
+            case.check_store();
+        }
+        // Rows that are shorter than the swizzle stay adjacent.
+        let short = Case::new(F32, &[50, 50], &[4, 7], &[2, 3]).with(|map| map.swizzle = swizzle);
+        short.check_load(&[0]);
+        short.check_store();
+        let outside = Case::new(F32, &[20, 20], &[row / 4, 6], &[-3, 17]);
+        outside.with(|map| map.swizzle = swizzle).check_load(&[0]);
+    }
+}
+
+#[test]
+fn elements_outside_of_the_tensor_are_filled_and_not_written() {
+    let nan = |element| match element {
+        F16 | Bf16 => vec![0xff, 0x7f],
+        F32 => vec![0xff, 0xff, 0xff, 0x7f],
+        _ => vec![0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
+    };
+    let places =
+        [[-5, 2], [27, 2], [3, -2], [3, 8], [-5, -2], [30, 9], [-16, 0], [33, 0], [0, 11], [-100, 3]];
+    for at in places {
+        for element in [F16, Bf16, F32, F64] {
+            let case = Case::new(element, &[33, 11], &[16, 4], &at);
+            case.check_load(&[0]);
+            case.with(|map| map.fills_nan = true).check_load(&nan(element));
+            case.check_store();
+        }
+    }
+    for at in [i32::MIN, i32::MAX] {
+        Case::new(U32, &[33, 11], &[16, 4], &[at, at]).check_load(&[0]);
+    }
+    Case::new(U8, &[16, 3, 3], &[32, 5, 5], &[-8, -1, -1]).check_load(&[0]);
+}
+
+#[test]
+fn element_strides_skip_elements() {
+    for (stride, extent) in [(2, 8), (3, 7), (8, 16)] {
+        let case = Case::new(U32, &[40, 40, 9], &[8, extent, 5], &[3, 2, -2]);
+        let case = case.with(|map| map.element_strides = [4, stride, 2, 1, 1]);
+        assert_eq!(case.tile_bytes(), 32 * extent.div_ceil(stride) as usize * 3);
+        case.check_load(&[0]);
+        case.check_store();
+    }
+}
+
+#[test]
+fn reductions_combine_elements_with_the_tensor() {
+    let apply = |operation: &str, element, combine: fn(u64, u64) -> u64| {
+        let case = Case::new(element, &[30, 12], &[16, 6], &[-3, 9]);
+        let [filled, _, mut expected, after] = case.run(&store(operation));
+        let width = element.bytes() as usize;
+        let value = |bytes: &[u8]| {
+            let mut word = [0; 8];
+            word[..width].copy_from_slice(&bytes[..width]);
+            u64::from_le_bytes(word)
+        };
+        for (from, to) in case.bytes().into_iter().step_by(width) {
+            if let Some(to) = to {
+                let result = combine(value(&expected[to..]), value(&filled[from..]));
+                expected[to..to + width].copy_from_slice(&result.to_le_bytes()[..width]);
+            }
+        }
+        assert!(after == expected, "{operation} of {element:?}");
+    };
+    apply("add", U32, |a, b| (a as u32).wrapping_add(b as u32).into());
+    apply("add", S64, u64::wrapping_add);
+    apply("min", S32, |a, b| (a as i32).min(b as i32) as u32 as u64);
+    apply("max", U64, u64::max);
+    apply("xor", U32, |a, b| a ^ b);
+    apply("or", S64, |a, b| a | b);
+    apply("inc", U32, |a, b| if a >= b { 0 } else { a + 1 });
+}
+
+#[test]
+fn multicast_writes_the_memory_of_each_block() {
+    let case = Case::new(F32, &[64, 64], &[32, 16], &[7, 8]).with(|map| map.swizzle = Swizzle::B128);
+    let gpu = Gpu::new(device());
+    let tensor = noise(case.buffer_bytes(), 7);
+    let buffer = upload(&gpu, &tensor);
+    let map = TensorMap { address: buffer + BEFORE as u64, ..case.map };
+    let body = format!(
+        "@%first mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], {}; .reg .pred %leads; .reg .b16 %mask;
+         .reg .b64 %policy; createpolicy.fractional.L2::evict_last.b64 %policy;
+         setp.eq.and.u32 %leads, %rank, 1, %first; mov.u16 %mask, 3;
+         @%leads cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint
+             [tile], [%map, {{AT}}], [bar], %mask, %policy;
+         {WAIT} barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;",
+        case.tile_bytes()
+    );
+    let filled = upload(&gpu, &vec![UNTOUCHED; SHARED as usize]);
+    let out = upload(&gpu, &vec![0; 2 * SHARED as usize]);
+    let launch = Launch::linear(2, 32).with_cluster([2, 1, 1]);
+    gpu.launch(&kernel(2, &body), "k", &launch, &args(&map, filled, out, case.at))
+        .unwrap_or_else(|error| panic!("{error}"));
+    let mut expected = vec![UNTOUCHED; SHARED as usize];
+    for (to, from) in case.bytes() {
+        expected[to] = tensor[from.expect("inside")];
+    }
+    for rank in 0..2 {
+        let mut tile = vec![0; SHARED as usize];
+        gpu.read(out + rank * u64::from(SHARED), &mut tile).expect("live");
+        assert!(tile == expected, "rank {rank}");
+    }
+}
+
+/// Runs a body with a map in global and in const memory as well, whose generic addresses are `%held` and
+/// `constant`.
+fn run_held(body: &str, change: impl FnOnce(&mut [u8; 128])) -> Result<Vec<u32>, Error> {
+    let gpu = Gpu::new(Config { threads: Some(1), ..device() });
+    let case = Case::new(U32, &[32], &[32], &[0]);
+    let tensor = u32s(&gpu, &(0..32).collect::<Vec<_>>());
+    let mut map = TensorMap { address: tensor, ..case.map }.encode().expect("valid");
+    change(&mut map);
+    let kernel = kernel(1, body);
+    let (constant, _) = gpu.symbol(&kernel, "constant")?.expect("a variable");
+    gpu.write(constant, &map)?;
+    let held = upload(&gpu, &map);
+    let filled = upload(&gpu, &vec![UNTOUCHED; SHARED as usize]);
+    let out = upload(&gpu, &vec![0; SHARED as usize]);
+    let args = Args::new().bytes(&map, 64).ptr(filled).ptr(out).bytes(&[0; 20], 4).u64(held);
+    gpu.launch(&kernel, "k", &Launch::linear(1, 32), &args)?;
+    Ok(read_u32s(&gpu, out, 32))
+}
+
+#[test]
+fn maps_may_be_in_param_const_or_global_memory() {
+    let expected: Vec<u32> = (0..32).collect();
+    for place in ["%map", "map", "%held", "constant", "%const"] {
+        let body = format!(
+            ".reg .b64 %const; mov.b64 %const, constant; cvta.const.u64 %const, %const;
+             prefetch.tensormap [%map]; prefetch.param.tensormap [map];
+             fence.proxy.tensormap::generic.acquire.gpu [%held], 128;
+             @%first cp.async.bulk.prefetch.tensor.1d.L2.global.tile [{place}, {{AT}}];
+             {}",
+            load(128).replace("%map", place)
+        );
+        assert_eq!(run_held(&body, |_| ()).unwrap_or_else(|error| panic!("{error}")), expected);
+    }
+}
+
+fn fault(body: &str, change: impl FnOnce(&mut [u8; 128])) -> (FaultKind, String) {
+    match run_held(body, change) {
+        Err(Error::Fault(fault)) => (fault.kind.clone(), fault.to_string()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn foreign_maps_are_faults() {
+    for byte in [0, 9, 60, 100, 127] {
+        let (kind, text) = fault(&load(128), |map| map[byte] ^= 1);
+        let FaultKind::TensorMap { problem: TensorMapProblem::Foreign, .. } = kind else {
+            panic!("{text}");
+        };
+        assert!(
+            text.ends_with(
+                "the tensor map at param address 0x0 does not hold a tensor map; allowed are the unchanged \
+                 128 bytes that cuTensorMapEncodeTiled wrote"
+            ),
+            "{text}"
+        );
+    }
+    let (_, text) = fault(&load(128).replace("%map, {", "%in, {"), |_| ());
+    assert!(text.contains("the tensor map at global address"), "{text}");
+}
+
+#[test]
+fn wrong_copies_are_faults() {
+    let says = |body: String, expected: &str| {
+        let (_, text) = fault(&body, |_| ());
+        assert!(text.contains(expected), "{text}");
+    };
+    says(
+        load(128).replace("tensor.RANK", "tensor.2d").replace("{AT}", "{0, 0}"),
+        "has 1 dimensions, and the instruction 2; both must be the same",
+    );
+    says(
+        load(128).replace("[tile]", "[tile+64]"),
+        "copy of 128 bytes at shared address 0x40 is misaligned; the address must be a multiple of 128",
+    );
+    says(
+        load(128).replace("[tile]", &format!("[tile+{SHARED}]")),
+        "copy of 128 bytes at shared address 0x2000 is out of bounds",
+    );
+    says(format!("add.u64 %held, %held, 32; {}", load(128).replace("%map", "%held")), "is misaligned");
+    says(
+        load(128)
+            .replace("complete_tx::bytes", "complete_tx::bytes.multicast::cluster")
+            .replace("[bar];", "[bar], 2;"),
+        "block rank 1",
+    );
+    for operation in ["min", "and"] {
+        let case = Case::new(F32, &[32], &[32], &[0]);
+        let (kind, text) = fault(&store(operation), |map| {
+            let address = TensorMap::decode(map).expect("a map").address;
+            *map = TensorMap { address, ..case.map }.encode().expect("valid");
+        });
+        assert!(matches!(kind, FaultKind::TensorMap { problem: TensorMapProblem::Element { .. }, .. }));
+        assert!(text.contains("elements of type F32, for which the reduction does not exist"), "{text}");
+    }
+    // The tensor is longer than its allocation.
+    for body in [load(128), store("")] {
+        let (_, text) = fault(&body.replace("{AT}", "{8}"), |map| {
+            let known = TensorMap::decode(map).expect("a map");
+            *map = TensorMap { extent: [33, 1, 1, 1, 1], ..known }.encode().expect("valid");
+        });
+        assert!(text.contains("of 100 bytes") && text.contains("ends 4 bytes past the end"), "{text}");
+    }
+}
+
+#[test]
+fn maps_check_their_arguments() {
+    let map = TensorMap { address: 0x1000, ..Case::new(U32, &[64, 8], &[32, 8], &[]).map };
+    assert_eq!(TensorMap::decode(&map.encode().expect("valid")), Some(map));
+    let says = |change: fn(&mut TensorMap), expected: &str| {
+        let mut wrong = map;
+        change(&mut wrong);
+        assert_eq!(wrong.encode().expect_err("invalid").to_string(), expected);
+    };
+    says(|map| map.rank = 0, "rank of the tensor map is 0x0; allowed is 1 to 5");
+    says(|map| map.address = 8, "address of the tensor map is 0x8; allowed is a multiple of 0x10");
+    says(
+        |map| map.swizzle = Swizzle::B64,
+        "size of a box row in bytes of the tensor map is 0x80; allowed is at most the span of the swizzle",
+    );
+}
+
+#[test]
+fn missing_waits_are_hazards() {
+    let kinds = |body: &str| {
+        let hazards = Hazards::new();
+        let gpu = Gpu::new(Config { threads: Some(1), ..device() });
+        let case = Case::new(U32, &[32, 8], &[32, 8], &[0, 0]).with(|map| map.swizzle = Swizzle::B128);
+        let map = TensorMap { address: u32s(&gpu, &[5; 256]), ..case.map };
+        let filled = upload(&gpu, &vec![UNTOUCHED; SHARED as usize]);
+        let out = upload(&gpu, &vec![0; SHARED as usize]);
+        let args = args(&map, filled, out, case.at);
+        let launch = Launch::linear(1, 32);
+        gpu.launch_observed(&kernel(2, body), "k", &launch, &args, &hazards.launch()).expect("runs");
+        hazards.findings().iter().map(|finding| finding.kind).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(&load(1024)), []);
+    let early = load(1024).replace(WAIT, "ld.shared.u32 %w, [tile+112];") + WAIT;
+    assert_eq!(kinds(&early), [HazardKind::UnwaitedCopy]);
+    // A word after the box may be read before the wait.
+    assert_eq!(kinds(&early.replace("tile+112", "tile+1024")), []);
+    let overwritten = load(1024).replace(WAIT, "@%first st.shared.u32 [tile+1020], 1;") + WAIT;
+    assert_eq!(kinds(&overwritten), [HazardKind::UnwaitedCopy]);
+}
