@@ -316,7 +316,7 @@ macro_rules! for_each_function {
             bytes: usize,
             stream: CUstream,
         ) per thread cuMemcpyAtoHAsync_v2_ptsz;
-        // Arrays, textures and surfaces.
+        // Arrays, textures, surfaces and tensor maps.
         fn cuArrayCreate_v2(array: *mut CUarray, descriptor: *const CUDA_ARRAY_DESCRIPTOR_v2);
         fn cuArrayGetDescriptor_v2(descriptor: *mut CUDA_ARRAY_DESCRIPTOR_v2, array: CUarray);
         fn cuArray3DCreate_v2(array: *mut CUarray, descriptor: *const CUDA_ARRAY3D_DESCRIPTOR_v2);
@@ -340,6 +340,21 @@ macro_rules! for_each_function {
             channels: c_uint,
             device: CUdevice,
         );
+        fn cuTensorMapEncodeTiled(
+            map: *mut CUtensorMap,
+            element: CUtensorMapDataType,
+            rank: c_uint,
+            address: *mut c_void,
+            extent: *const u64,
+            strides: *const u64,
+            box_extent: *const c_uint,
+            element_strides: *const c_uint,
+            interleave: CUtensorMapInterleave,
+            swizzle: CUtensorMapSwizzle,
+            promotion: CUtensorMapL2promotion,
+            fill: CUtensorMapFloatOOBfill,
+        );
+        fn cuTensorMapReplaceAddress(map: *mut CUtensorMap, address: *mut c_void);
         // Fills.
         fn cuMemsetD8_v2(dst: CUdeviceptr, value: u8, count: usize) per thread cuMemsetD8_v2_ptds;
         fn cuMemsetD16_v2(dst: CUdeviceptr, value: c_ushort, count: usize)

@@ -13,6 +13,7 @@ mod codes;
 mod constants;
 mod device_attributes;
 mod functions;
+mod tensor_maps;
 mod types;
 
 pub use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_ushort, c_void};
@@ -21,4 +22,5 @@ pub use arrays::*;
 pub use codes::*;
 pub use constants::*;
 pub use device_attributes::*;
+pub use tensor_maps::*;
 pub use types::*;

@@ -49,6 +49,10 @@ impl<T> Out<T> {
         // plain data, for which every value is valid.
         unsafe { self.0.as_ptr().read_unaligned() }
     }
+
+    pub(crate) fn address(&self) -> usize {
+        self.0.addr().get()
+    }
 }
 
 impl<T> FromC<*mut T> for Out<T> {

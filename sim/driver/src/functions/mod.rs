@@ -29,6 +29,7 @@ mod pointer;
 mod pool;
 mod start;
 mod stream;
+mod tensor_map;
 mod texture;
 mod unsupported;
 
@@ -58,5 +59,6 @@ pub(crate) use pointer::*;
 pub(crate) use pool::*;
 pub(crate) use start::*;
 pub(crate) use stream::*;
+pub(crate) use tensor_map::*;
 pub(crate) use texture::*;
 pub(crate) use unsupported::*;
