@@ -15,6 +15,7 @@ import numpy
 import triton
 import triton.language as tl
 from triton.backends.nvidia import compiler, driver
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 compiler.CUDABackend.make_cubin = lambda self, source, metadata, options, capability: source.encode()
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -95,6 +96,23 @@ def product(
 
 
 @triton.jit
+def transposition(source, target, M_BLOCK: tl.constexpr, N_BLOCK: tl.constexpr):
+    row, column = tl.program_id(0) * M_BLOCK, tl.program_id(1) * N_BLOCK
+    target.store([column, row], source.load([row, column]).T)
+
+
+@triton.jit
+def described_product(
+    a, b, c, K, M_BLOCK: tl.constexpr, N_BLOCK: tl.constexpr, K_BLOCK: tl.constexpr, SUMS: tl.constexpr,
+):
+    row, column = tl.program_id(0) * M_BLOCK, tl.program_id(1) * N_BLOCK
+    sums = tl.zeros((M_BLOCK, N_BLOCK), dtype=tl.float32)
+    for start in range(0, K, K_BLOCK):
+        sums = tl.dot(a.load([row, start]), b.load([start, column]), sums)
+    c.store([row, column], sums.to(SUMS))
+
+
+@triton.jit
 def attention(
     queries, keys, values, target, count, scale,
     M_BLOCK: tl.constexpr, N_BLOCK: tl.constexpr, WIDTH: tl.constexpr,
@@ -156,6 +174,35 @@ def check_product(name, sums, warps, order, block, size):
     return kernel, numpy.array_equal(c.numpy().astype(numpy.float32), expected)
 
 
+def described(values, block):
+    """Returns a copy of a matrix in device memory, and its descriptor."""
+    array = Array(values)
+    columns = values.shape[1]
+    return array, TensorDescriptor(array, list(values.shape), [columns, 1], list(block))
+
+
+def check_transposition(name, shape, block):
+    values = random.integers(-9, 10, shape).astype(TYPES[name])
+    _, source = described(values, block)
+    array, target = described(numpy.full(shape[::-1], 50).astype(TYPES[name]), block[::-1])
+    grid = (triton.cdiv(shape[0], block[0]), triton.cdiv(shape[1], block[1]))
+    kernel = transposition[grid](source, target, M_BLOCK=block[0], N_BLOCK=block[1], num_warps=4)
+    return kernel, numpy.array_equal(array.numpy(), values.T)
+
+
+def check_described_product(name, warps, block, size, stages):
+    (m, n, k), (m_block, n_block, k_block) = size, block
+    values = [random.integers(-4, 5, shape).astype(numpy.float32) for shape in [(m, k), (k, n)]]
+    _, a = described(values[0].astype(TYPES[name]), (m_block, k_block))
+    _, b = described(values[1].astype(TYPES[name]), (k_block, n_block))
+    array, c = described(numpy.zeros((m, n), numpy.float32), (m_block, n_block))
+    kernel = described_product[(triton.cdiv(m, m_block), triton.cdiv(n, n_block))](
+        a, b, c, k, M_BLOCK=m_block, N_BLOCK=n_block, K_BLOCK=k_block, SUMS=tl.float32,
+        num_warps=warps, num_stages=stages,
+    )
+    return kernel, numpy.array_equal(array.numpy(), values[0] @ values[1])
+
+
 def check_attention(name, warps, count, width):
     shape = (count, width)
     q, k, v = (random.standard_normal(shape).astype(TYPES[name]) for _ in range(3))
@@ -196,6 +243,14 @@ def cases():
             f"dot of f16, blocks of {'x'.join(map(str, block))}, {warps} warps",
             lambda: check_product("f16", f32, warps, by_rows, block, (block[0], block[1], 256)),
         )
+    # Blocks reach past the ends of these matrices: elements there are read as zeros, and not written.
+    for name, shape, block in [("tf32", (96, 200), (64, 32)), ("f16", (72, 264), (32, 64)), ("s8", (80, 48), (32, 32))]:
+        yield f"descriptors of {name}, transposition", lambda: check_transposition(name, shape, block)
+    for name, warps, stages in [("f16", 4, 1), ("f16", 4, 3), ("bf16", 8, 3), ("e4m3", 4, 3)]:
+        yield (
+            f"descriptors of {name}, dot, {warps} warps, {stages} stages",
+            lambda: check_described_product(name, warps, (64 * warps // 4, 64, 64), (200, 144, 272), stages),
+        )
     for name, warps in [("f16", 4), ("bf16", 4), ("f16", 8)]:
         yield f"attention of {name}, {warps} warps", lambda: check_attention(name, warps, 256, 64)
 
@@ -218,9 +273,10 @@ def main():
         except Exception as error:  # Any failure of a case is reported, and the others run.
             print(f"{name}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
             continue
-        products = kernel.asm["ptx"].count("wgmma.mma_async")
+        products, copies = (kernel.asm["ptx"].count(part) for part in ["wgmma.mma_async", "async.bulk.tensor"])
         right += agrees
-        print(f"{name}: {'right' if agrees else 'wrong'}, {products} wgmma instructions")
+        more = f", {copies} copies of tensors" if copies else ""
+        print(f"{name}: {'right' if agrees else 'wrong'}, {products} wgmma instructions{more}")
     print(f"{right} of {count}")
 
 
