@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::location::Location;
 use crate::memory::Space;
 use crate::names::readable;
-use crate::tensor_map::TensorElement;
+use crate::tensor_map::{TensorElement, TensorMapError};
 
 /// Maximum characters of the module's text that a message quotes in one piece.
 const SHOWN: usize = 300;
@@ -292,9 +292,12 @@ pub enum WarpgroupProblem {
 pub enum TensorMapProblem {
     /// Other bytes than those of an encoded map.
     #[error(
-        "does not hold a tensor map; allowed are the unchanged 128 bytes that cuTensorMapEncodeTiled wrote"
+        "does not hold a tensor map; allowed are 128 bytes of cuTensorMapEncodeTiled or tensormap.replace"
     )]
     Foreign,
+    /// An argument that a kernel has set to a value out of range.
+    #[error("is invalid: {0}")]
+    Invalid(TensorMapError),
     /// A map of a tensor with another number of dimensions.
     #[error("has {rank} dimensions, and the instruction {needed}; both must be the same")]
     Rank {

@@ -106,9 +106,9 @@
 //! an unsupported entry is listed in [`Module::broken`], and launching it fails with
 //! [`Error::BrokenEntry`]. An unsupported function breaks the entries that call it.
 //!
-//! Not supported yet: copies of tensors (`cp.async.bulk.tensor`) by im2col, gather4 and scatter4,
-//! `tensormap.replace`, the products of warpgroups with sparse matrices (`wgmma.mma_async.sp`), `multimem`,
-//! and vector atomics of eight elements.
+//! Not supported yet: copies of tensors (`cp.async.bulk.tensor`) by im2col, gather4 and scatter4, the
+//! products of warpgroups with sparse matrices (`wgmma.mma_async.sp`), `multimem`, and vector atomics of
+//! eight elements.
 //!
 //! # Limits
 //!

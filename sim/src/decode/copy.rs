@@ -6,6 +6,7 @@ use crate::program::{
     AsyncOp, AtomicOp, Bytes, CopyOp, GroupOp, MbarrierKind, MbarrierOp, Op, Place, Signal, Slot,
     SlotOrRow, TensorOp,
 };
+use crate::tensor_map::{MapField, Swizzle, TensorElement};
 
 use super::context::{Context, Result, immediate};
 use super::mbarrier::{at, push};
@@ -205,6 +206,77 @@ fn tensor(cx: &mut Cx<'_, '_, '_>, reduces: bool) -> Result<Op> {
     }
     let op = TensorOp { map, coordinates, rank, shared, signal, multicast, change };
     Ok(push(cx, AsyncOp::Tensor(op)))
+}
+
+/// Decodes `tensormap.replace` and `tensormap.cp_fenceproxy`.
+pub(super) fn tensormap(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    if cx.take("cp_fenceproxy") {
+        let [to, from] = spaces(cx, &[[GLOBAL, OWN]])?;
+        cx.ignore(|name| memory::is_scope(name) || matches!(name, "tensormap::generic" | "release"));
+        cx.require("a modifier", &[("sync", ())])?;
+        cx.require("a modifier", &[("aligned", ())])?;
+        cx.arity(3..=3)?;
+        let places = [memory::place(cx, cx.operand(0)?, to)?, memory::place(cx, cx.operand(1)?, from)?];
+        return Ok(push(cx, AsyncOp::CopyMap(places)));
+    }
+    cx.require("an operation", &[("replace", ())])?;
+    cx.require("a mode", &[("tile", ())])?;
+    let Some((name, operands, ty)) = MAP_FIELDS.into_iter().find(|(name, ..)| cx.take(name)) else {
+        return Err("`tensormap.replace` needs a field, such as `.global_address`".to_owned());
+    };
+    let space = memory::space(cx).unwrap_or((Space::Generic, false));
+    cx.require("a modifier", &[("b1024", ())])?;
+    let given = cx.ty()?;
+    if given != ty {
+        return cx.wrong_type(given);
+    }
+    cx.arity(operands..=operands)?;
+    let map = memory::place(cx, cx.operand(0)?, space)?;
+    let field = map_field(cx, name)?;
+    let value = memory::slot(cx, cx.operand(operands - 1)?, ty, false)?;
+    Ok(push(cx, AsyncOp::ReplaceMap(map, field, value)))
+}
+
+/// Name, number of operands and type of each field that `tensormap.replace` sets.
+const MAP_FIELDS: [(&str, usize, Type); 11] = [
+    ("global_address", 2, Type::B64),
+    ("rank", 2, Type::B32),
+    ("box_dim", 3, Type::B32),
+    ("global_dim", 3, Type::B32),
+    ("global_stride", 3, Type::B64),
+    ("element_stride", 3, Type::B32),
+    ("elemtype", 2, Type::B32),
+    ("interleave_layout", 2, Type::B32),
+    ("swizzle_mode", 2, Type::B32),
+    ("swizzle_atomicity", 2, Type::B32),
+    ("fill_mode", 2, Type::B32),
+];
+
+/// Returns a field of [`MAP_FIELDS`], with the dimension or the constant in operand 2.
+fn map_field(cx: &Cx<'_, '_, '_>, name: &str) -> Result<MapField> {
+    let constant = |below: u64| match immediate(cx.operand(1)?, Type::U32) {
+        Some(value) if value < below => Ok(value as usize),
+        _ => Err(format!(
+            "operand 2 of `.{name}` must be a constant, of the supported values 0 to {}",
+            below - 1
+        )),
+    };
+    Ok(match name {
+        "global_address" => MapField::Address,
+        "rank" => MapField::Rank,
+        "box_dim" => MapField::BoxExtent(constant(5)?),
+        "global_dim" => MapField::Extent(constant(5)?),
+        "global_stride" => MapField::Stride(constant(4)?),
+        "element_stride" => MapField::ElementStride(constant(5)?),
+        "elemtype" => match constant(11)? {
+            // A float whose denormals a copy flushes, which `TensorElement` does not have.
+            8 => return Err("elements of type 8 (`.f32.ftz`) are not supported".to_owned()),
+            number => MapField::Element(TensorElement::ALL[number - usize::from(number > 8)]),
+        },
+        "swizzle_mode" => MapField::Swizzle(Swizzle::ALL[constant(4)?]),
+        "fill_mode" => MapField::Fill { nan: constant(2)? == 1 },
+        _ => constant(1).map(|_| MapField::Default)?,
+    })
 }
 
 /// Decodes an operand `[map, {x, y}]`.

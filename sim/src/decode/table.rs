@@ -119,6 +119,7 @@ pub(super) static OPCODES: &[Opcode] = &[
     row("sust", Class::Memory, texture::sust),
     row("szext", Class::Integer, integer::szext),
     row("tanh", Class::Special, float::tanh),
+    row("tensormap", Class::Other, copy::tensormap),
     row("testp", Class::Compare, float::testp),
     row("tex", Class::Texture, texture::tex),
     row("tld4", Class::Texture, texture::tld4),

@@ -38,6 +38,14 @@ impl Warp {
                 self.copy_tensor(context, op, mask)?;
                 Ok(Next::Reported)
             }
+            AsyncOp::ReplaceMap(map, field, value) => {
+                self.replace_in_map(context, map, (*field, *value), mask)?;
+                Ok(Next::Plain)
+            }
+            AsyncOp::CopyMap(places) => {
+                self.copy_map(context, places, mask)?;
+                Ok(Next::Plain)
+            }
             AsyncOp::Group(op) => {
                 self.groups(context, *op, mask)?;
                 Ok(Next::Plain)

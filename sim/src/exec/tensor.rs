@@ -1,4 +1,4 @@
-//! Copies of boxes of tensors.
+//! Copies of boxes of tensors, and tensor maps that kernels make.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use crate::ast::Type;
 use crate::error::{FaultKind, TensorMapProblem};
 use crate::lanes::lanes_of;
 use crate::memory::{Space, classify, window};
-use crate::program::{AtomicOp, Signal, TensorOp};
-use crate::tensor_map::{TensorMap, Tile};
+use crate::program::{AtomicOp, Place, Signal, Slot, TensorOp};
+use crate::tensor_map::{MapField, TensorMap, Tile};
 
 use super::flight::{Bulk, Target};
 use super::reach::aligned;
@@ -71,30 +71,18 @@ impl Warp {
         op: &TensorOp,
         lane: usize,
     ) -> Outcome<(TensorMap, Option<(AtomicOp, Type)>)> {
-        let (mut space, mut address) = (op.map.space, self.addresses(&op.map)[lane]);
-        if space == Space::Generic {
-            space = classify(address);
-            address -= window(space);
-        }
-        aligned("tensor map", space, address, TensorMap::ALIGN, lane)?;
-        let fault = |problem| trouble(FaultKind::TensorMap { space, address, problem }, lane as u32);
-        let mut bytes = [0; TensorMap::BYTES];
-        let launch = context.launch;
+        let (space, address) = self.map_place(&op.map, lane)?;
+        let fault = |problem| map_fault((space, address), problem, lane);
         let held = match space {
-            Space::Global => {
-                context.check_global(address, TensorMap::BYTES as u32, lane)?;
-                if let Some(memory) = launch.view.find(address, TensorMap::BYTES as u64, &mut 0) {
-                    memory.read(address - memory.base(), &mut bytes);
-                }
-                Some(bytes)
-            }
-            Space::Const => held_at(launch.constants, address),
-            Space::Param => held_at(launch.params, address),
-            _ => None,
+            Space::Shared => None,
+            _ => context.map_bytes((space, address), lane)?,
         };
         let Some(map) = held.and_then(|bytes| TensorMap::decode(&bytes)) else {
             return fault(TensorMapProblem::Foreign);
         };
+        if let Err(error) = map.check() {
+            return fault(TensorMapProblem::Invalid(error));
+        }
         if map.rank != op.rank {
             return fault(TensorMapProblem::Rank { rank: map.rank, needed: op.rank });
         }
@@ -109,8 +97,101 @@ impl Warp {
             None => fault(TensorMapProblem::Element { element: map.element }),
         }
     }
+
+    /// Returns the space and the address within it of a lane's tensor map.
+    fn map_place(&self, place: &Place, lane: usize) -> Outcome<(Space, u64)> {
+        let (mut space, mut address) = (place.space, self.addresses(place)[lane]);
+        if space == Space::Generic {
+            space = classify(address);
+            address -= window(space);
+        }
+        aligned("tensor map", space, address, TensorMap::ALIGN, lane)?;
+        Ok((space, address))
+    }
+
+    pub(super) fn replace_in_map<P: Probe>(
+        &mut self,
+        context: &mut ExecContext<'_, P>,
+        place: &Place,
+        (field, value): (MapField, Slot),
+        mask: u32,
+    ) -> Outcome<()> {
+        for lane in lanes_of(mask) {
+            let at = self.map_place(place, lane)?;
+            if !matches!(at.0, Space::Global | Space::Shared) {
+                return trouble(FaultKind::ReadOnly { access: "store", space: at.0 }, lane as u32);
+            }
+            let map = match context.map_bytes(at, lane)? {
+                Some(bytes) if bytes == [0; TensorMap::BYTES] => TensorMap::BLANK,
+                held => match held.and_then(|bytes| TensorMap::decode(&bytes)) {
+                    Some(map) => map,
+                    None => return map_fault(at, TensorMapProblem::Foreign, lane),
+                },
+            };
+            let map = map.replaced(field, self.value(value, lane));
+            context.put_map_bytes(at, &map.pack());
+        }
+        Ok(())
+    }
+
+    pub(super) fn copy_map<P: Probe>(
+        &mut self,
+        context: &mut ExecContext<'_, P>,
+        [to, from]: &[Place; 2],
+        mask: u32,
+    ) -> Outcome<()> {
+        for lane in lanes_of(mask) {
+            let (to, from) = (self.map_place(to, lane)?, self.map_place(from, lane)?);
+            context.map_bytes(to, lane)?;
+            if let Some(bytes) = context.map_bytes(from, lane)? {
+                context.put_map_bytes(to, &bytes);
+            }
+        }
+        Ok(())
+    }
 }
 
-fn held_at(memory: &[u8], address: u64) -> Option<[u8; TensorMap::BYTES]> {
-    memory.get(address as usize..)?.first_chunk().copied()
+impl<P: Probe> ExecContext<'_, P> {
+    /// Reads a tensor map; returns `None` in spaces that hold none. Global and shared addresses out of
+    /// bounds are faults.
+    fn map_bytes(
+        &mut self,
+        (space, address): (Space, u64),
+        lane: usize,
+    ) -> Outcome<Option<[u8; TensorMap::BYTES]>> {
+        const BYTES: u32 = TensorMap::BYTES as u32;
+        let launch = self.launch;
+        let held = |memory: &[u8]| memory.get(address as usize..)?.first_chunk().copied();
+        Ok(match space {
+            Space::Global => {
+                self.check_global(address, BYTES, lane)?;
+                let mut bytes = [0; TensorMap::BYTES];
+                if let Some(memory) = launch.view.find(address, BYTES.into(), &mut self.hint) {
+                    memory.read(address - memory.base(), &mut bytes);
+                }
+                Some(bytes)
+            }
+            Space::Shared => {
+                self.check_shared("tensor map", address, BYTES, lane)?;
+                held(&self.own().shared)
+            }
+            Space::Const => held(launch.constants),
+            Space::Param => held(launch.params),
+            _ => None,
+        })
+    }
+
+    /// Writes a tensor map where [`map_bytes`](Self::map_bytes) has read one.
+    fn put_map_bytes(&mut self, (space, address): (Space, u64), bytes: &[u8; TensorMap::BYTES]) {
+        let launch = self.launch;
+        if space == Space::Shared {
+            self.own().shared[address as usize..][..bytes.len()].copy_from_slice(bytes);
+        } else if let Some(memory) = launch.view.find(address, bytes.len() as u64, &mut self.hint) {
+            memory.write(address - memory.base(), bytes);
+        }
+    }
+}
+
+fn map_fault<T>((space, address): (Space, u64), problem: TensorMapProblem, lane: usize) -> Outcome<T> {
+    trouble(FaultKind::TensorMap { space, address, problem }, lane as u32)
 }

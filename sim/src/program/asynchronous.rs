@@ -2,6 +2,7 @@
 
 use crate::ast::Type;
 use crate::memory::Space;
+use crate::tensor_map::MapField;
 
 use super::{AtomicOp, Base, Slot};
 
@@ -20,6 +21,10 @@ pub(crate) enum AsyncOp {
     Mbarrier(MbarrierOp),
     Copy(CopyOp),
     Tensor(TensorOp),
+    /// `tensormap.replace` of a field by a value.
+    ReplaceMap(Place, MapField, Slot),
+    /// `tensormap.cp_fenceproxy` of a map, to the first place from the second one.
+    CopyMap([Place; 2]),
     Group(GroupOp),
 }
 

@@ -32,7 +32,7 @@ pub enum TensorElement {
 }
 
 impl TensorElement {
-    const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::U8,
         Self::U16,
         Self::U32,
@@ -87,7 +87,7 @@ pub enum Swizzle {
 }
 
 impl Swizzle {
-    const ALL: [Self; 4] = [Self::None, Self::B32, Self::B64, Self::B128];
+    pub(crate) const ALL: [Self; 4] = [Self::None, Self::B32, Self::B64, Self::B128];
 
     /// Returns the bytes within which chunks are exchanged, and one chunk without exchanges.
     #[must_use]
@@ -139,6 +139,25 @@ pub struct TensorMap {
     pub fills_nan: bool,
 }
 
+/// A field that `tensormap.replace` sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MapField {
+    Address,
+    /// The value is one less than the number of dimensions.
+    Rank,
+    BoxExtent(usize),
+    Extent(usize),
+    Stride(usize),
+    ElementStride(usize),
+    Element(TensorElement),
+    Swizzle(Swizzle),
+    Fill {
+        nan: bool,
+    },
+    /// A field that has its only supported value already.
+    Default,
+}
+
 /// Bytes of the chunks that a swizzle exchanges.
 const CHUNK: u64 = 16;
 const MAX_RANK: usize = 5;
@@ -151,6 +170,19 @@ impl TensorMap {
     pub const BYTES: usize = 128;
     /// Alignment of an encoded map in bytes.
     pub const ALIGN: u64 = 64;
+
+    /// The map that 128 zero bytes hold for `tensormap.replace`, which must set all of its fields.
+    pub(crate) const BLANK: Self = Self {
+        element: TensorElement::U8,
+        rank: 1,
+        address: 0,
+        extent: [0; 5],
+        strides: [0; 4],
+        box_extent: [0; 5],
+        element_strides: [0; 5],
+        swizzle: Swizzle::None,
+        fills_nan: false,
+    };
 
     /// Checks all arguments as CUDA's driver does.
     ///
@@ -194,6 +226,10 @@ impl TensorMap {
     /// The first argument that is out of range, as by [`check`](Self::check).
     pub fn encode(&self) -> Result<[u8; Self::BYTES], TensorMapError> {
         self.check()?;
+        Ok(self.pack())
+    }
+
+    pub(crate) fn pack(&self) -> [u8; Self::BYTES] {
         let mut words = [0; WORDS];
         words[0] = MARK;
         words[1] = self.address;
@@ -210,7 +246,7 @@ impl TensorMap {
         for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
             to.copy_from_slice(&word.to_le_bytes());
         }
-        Ok(bytes)
+        bytes
     }
 
     /// Decodes a map; returns `None` if [`encode`](Self::encode) has not made these bytes.
@@ -236,6 +272,25 @@ impl TensorMap {
             swizzle: *Swizzle::ALL.get(kind(16))?,
             fills_nan: kind(24) != 0,
         })
+    }
+
+    /// Returns the map with one field replaced. Values are checked when the map is used.
+    pub(crate) fn replaced(mut self, field: MapField, value: u64) -> Self {
+        // A packed number has 12 bits; larger values are out of range in any case.
+        let small = value.min(0xfff) as u32;
+        match field {
+            MapField::Address => self.address = value,
+            MapField::Rank => self.rank = small.min(0xfe) + 1,
+            MapField::BoxExtent(axis) => self.box_extent[axis] = small,
+            MapField::Extent(axis) => self.extent[axis] = value,
+            MapField::Stride(axis) => self.strides[axis] = value,
+            MapField::ElementStride(axis) => self.element_strides[axis] = small,
+            MapField::Element(element) => self.element = element,
+            MapField::Swizzle(swizzle) => self.swizzle = swizzle,
+            MapField::Fill { nan } => self.fills_nan = nan,
+            MapField::Default => {}
+        }
+        self
     }
 
     /// Returns the number of elements that a copy moves along each dimension.

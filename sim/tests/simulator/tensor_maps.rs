@@ -174,13 +174,16 @@ impl Case {
         let tensor = noise(self.buffer_bytes(), 7);
         let buffer = upload(&gpu, &tensor);
         let map = TensorMap { address: buffer + BEFORE as u64, ..self.map };
-        let filled = if body.contains(".global.shared") {
+        let filled = if body.contains("bulk_group") {
             noise(SHARED as usize, 99)
         } else {
             vec![UNTOUCHED; SHARED as usize]
         };
         let out = upload(&gpu, &vec![0; SHARED as usize]);
-        let args = args(&map, upload(&gpu, &filled), out, self.at);
+        let mut held = [0; 136];
+        held[128..].copy_from_slice(&map.address.to_le_bytes());
+        let held = upload(&gpu, &held);
+        let args = args(&map, upload(&gpu, &filled), out, self.at).u64(held);
         let kernel = kernel(self.map.rank, body);
         gpu.launch(&kernel, "k", &Launch::linear(1, 32), &args)
             .unwrap_or_else(|error| panic!("{self:?}: {error}"));
@@ -191,8 +194,12 @@ impl Case {
     }
 
     fn check_load(&self, fill: &[u8]) {
+        self.check_body(&load(self.tile_bytes()), fill);
+    }
+
+    fn check_body(&self, body: &str, fill: &[u8]) {
         let bytes = self.bytes();
-        let [mut expected, tile, tensor, after] = self.run(&load(bytes.len()));
+        let [mut expected, tile, tensor, after] = self.run(body);
         for (index, (to, from)) in bytes.into_iter().enumerate() {
             expected[to] = from.map_or(fill[index % fill.len()], |from| tensor[from]);
         }
@@ -215,7 +222,7 @@ impl Case {
 fn args(map: &TensorMap, input: u64, out: u64, at: [i32; 5]) -> Args {
     let map = map.encode().unwrap_or_else(|error| panic!("{error}"));
     let at: Vec<u8> = at.iter().flat_map(|at| at.to_le_bytes()).collect();
-    Args::new().bytes(&map, 64).ptr(input).ptr(out).bytes(&at, 4).u64(0)
+    Args::new().bytes(&map, 64).ptr(input).ptr(out).bytes(&at, 4)
 }
 
 /// Returns where a byte of the box is stored, by the tables of the CUDA manual: in the 16-byte columns
@@ -349,7 +356,7 @@ fn multicast_writes_the_memory_of_each_block() {
     let filled = upload(&gpu, &vec![UNTOUCHED; SHARED as usize]);
     let out = upload(&gpu, &vec![0; 2 * SHARED as usize]);
     let launch = Launch::linear(2, 32).with_cluster([2, 1, 1]);
-    gpu.launch(&kernel(2, &body), "k", &launch, &args(&map, filled, out, case.at))
+    gpu.launch(&kernel(2, &body), "k", &launch, &args(&map, filled, out, case.at).u64(0))
         .unwrap_or_else(|error| panic!("{error}"));
     let mut expected = vec![UNTOUCHED; SHARED as usize];
     for (to, from) in case.bytes() {
@@ -397,6 +404,88 @@ fn maps_may_be_in_param_const_or_global_memory() {
     }
 }
 
+/// Returns the body that makes a map from zero bytes in shared memory, and copies it to `%held`. The
+/// address of the tensor is after it.
+fn made(map: &TensorMap) -> String {
+    let mut body = format!(
+        "mov.u32 %s, tile; add.u32 %k, %s, 4096; add.u32 %s, %k, %i; st.shared.u32 [%s], 0; bar.warp.sync -1;
+         ld.global.u64 %from, [%held+128]; mov.u32 %w, {};",
+        map.rank - 1
+    );
+    let mut set = |field: &str, ty: &str, value: String| {
+        body +=
+            &format!("@%first tensormap.replace.tile.{field}.shared::cta.b1024.{ty} [%k], {value};\n");
+    };
+    set("global_address", "b64", "%from".to_owned());
+    set("rank", "b32", "%w".to_owned());
+    for axis in 0..map.rank as usize {
+        set("box_dim", "b32", format!("{axis}, {}", map.box_extent[axis]));
+        set("global_dim", "b32", format!("{axis}, {}", map.extent[axis]));
+        set("element_stride", "b32", format!("{axis}, {}", map.element_strides[axis]));
+        if axis > 0 {
+            set("global_stride", "b64", format!("{}, {}", axis - 1, map.strides[axis - 1]));
+        }
+    }
+    // The numbers of the manual's table.
+    let element = match map.element {
+        F64 => 9,
+        Bf16 => 10,
+        other => other as u32,
+    };
+    set("elemtype", "b32", element.to_string());
+    set("interleave_layout", "b32", "0".to_owned());
+    set("swizzle_mode", "b32", (map.swizzle as u32).to_string());
+    set("swizzle_atomicity", "b32", "0".to_owned());
+    set("fill_mode", "b32", u32::from(map.fills_nan).to_string());
+    body + "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%held], [%k], 128;
+        fence.proxy.tensormap::generic.acquire.gpu [%held], 128; st.shared.u32 [%s], 0xeeeeeeee; bar.sync 0;"
+}
+
+#[test]
+fn kernels_make_maps() {
+    let cases = [
+        Case::new(U8, &[1000], &[256], &[300]),
+        Case::new(Bf16, &[70, 30], &[64, 9], &[11, 25]).with(|map| {
+            (map.swizzle, map.fills_nan) = (Swizzle::B128, true);
+        }),
+        Case::new(F64, &[40, 9, 7], &[16, 5, 3], &[7, 2, 3]).with(|map| map.element_strides[1] = 2),
+        Case::new(S32, &[12, 5, 4, 6, 3], &[8, 3, 2, 4, 2], &[3, 1, 2, 1, 1]),
+    ];
+    for case in cases {
+        let body = made(&case.map) + &load(case.tile_bytes()).replace("%map", "%held");
+        case.check_body(&body, if case.map.fills_nan { &[0xff, 0x7f] } else { &[0] });
+    }
+    // A field of an encoded map, in global memory.
+    let body = "@%first tensormap.replace.tile.global_dim.global.b1024.b32 [%held], 0, 20; bar.sync 0;";
+    let found = run_held(&(body.to_owned() + &load(128).replace("%map", "%held")), |_| ());
+    let expected: Vec<u32> = (0..32).map(|at| if at < 20 { at } else { 0 }).collect();
+    assert_eq!(found.unwrap_or_else(|error| panic!("{error}")), expected);
+}
+
+#[test]
+fn wrong_fields_are_faults_when_a_map_is_used() {
+    let says = |field: &str, expected: &str| {
+        let body = format!(
+            "@%first tensormap.replace.tile.{field}; bar.sync 0; {}",
+            load(128).replace("%map", "%held")
+        );
+        let (kind, text) = fault(&body, |_| ());
+        assert!(matches!(kind, FaultKind::TensorMap { .. }), "{text}");
+        assert!(text.ends_with(expected), "{text}");
+    };
+    says(
+        "box_dim.global.b1024.b32 [%held], 0, 9999",
+        "is invalid: box extent of the tensor map is 0xfff; allowed is 1 to 256",
+    );
+    says("rank.global.b1024.b32 [%held], 0xffffffff", "is 0xff; allowed is 1 to 5");
+    says("elemtype.b1024.b32 [%held], 2; st.global.u8 [%held+9], 1", "or tensormap.replace");
+    says("element_stride.b1024.b32 [%held], 0, 0", "is 0x0; allowed is 1 to 8");
+    let (kind, _) = fault("tensormap.replace.tile.rank.b1024.b32 [%map], 1;", |_| ());
+    assert!(matches!(kind, FaultKind::ReadOnly { .. }), "{kind}");
+    let (_, text) = fault("tensormap.replace.tile.rank.b1024.b32 [%in], 1;", |_| ());
+    assert!(text.contains("does not hold a tensor map"), "{text}");
+}
+
 fn fault(body: &str, change: impl FnOnce(&mut [u8; 128])) -> (FaultKind, String) {
     match run_held(body, change) {
         Err(Error::Fault(fault)) => (fault.kind.clone(), fault.to_string()),
@@ -413,8 +502,8 @@ fn foreign_maps_are_faults() {
         };
         assert!(
             text.ends_with(
-                "the tensor map at param address 0x0 does not hold a tensor map; allowed are the unchanged \
-                 128 bytes that cuTensorMapEncodeTiled wrote"
+                "the tensor map at param address 0x0 does not hold a tensor map; allowed are 128 bytes of \
+                 cuTensorMapEncodeTiled or tensormap.replace"
             ),
             "{text}"
         );
@@ -493,7 +582,7 @@ fn missing_waits_are_hazards() {
         let map = TensorMap { address: u32s(&gpu, &[5; 256]), ..case.map };
         let filled = upload(&gpu, &vec![UNTOUCHED; SHARED as usize]);
         let out = upload(&gpu, &vec![0; SHARED as usize]);
-        let args = args(&map, filled, out, case.at);
+        let args = args(&map, filled, out, case.at).u64(0);
         let launch = Launch::linear(1, 32);
         gpu.launch_observed(&kernel(2, body), "k", &launch, &args, &hazards.launch()).expect("runs");
         hazards.findings().iter().map(|finding| finding.kind).collect::<Vec<_>>()

@@ -380,6 +380,22 @@ fn text_of_copies_and_clusters_that_is_not_supported() {
         "a copy of a tensor needs a tensor map and coordinates in brackets",
     );
     ends(
+        "tensormap.replace.tile.swizzle_mode.global.b1024.b32 [%rd0], 4;",
+        "operand 2 of `.swizzle_mode` must be a constant, of the supported values 0 to 3",
+    );
+    ends(
+        "tensormap.replace.tile.elemtype.global.b1024.b32 [%rd0], 8;",
+        "elements of type 8 (`.f32.ftz`) are not supported",
+    );
+    ends(
+        "tensormap.replace.tile.global_stride.global.b1024.b64 [%rd0], %r0, %rd0;",
+        "operand 2 of `.global_stride` must be a constant, of the supported values 0 to 3",
+    );
+    ends(
+        "tensormap.replace.tile.rank.global.b1024.b64 [%rd0], %rd0;",
+        "`tensormap` has no form for type `.b64` with these modifiers",
+    );
+    ends(
         "mapa.u32 %r1, %r0, 0;",
         "a generic address needs 64 bits; 32 bits are allowed with `.shared::cluster`",
     );

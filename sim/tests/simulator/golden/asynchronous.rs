@@ -3,7 +3,7 @@
 use super::harness::{Case, case, lanes};
 
 pub(crate) fn cases() -> Vec<Case> {
-    [mbarriers(), few(), bulk(), clusters()].into_iter().flatten().collect()
+    [mbarriers(), few(), bulk(), tensor_maps(), clusters()].into_iter().flatten().collect()
 }
 
 fn with_barrier(count: &str, text: &str) -> String {
@@ -231,6 +231,39 @@ fn bulk() -> Vec<Case> {
             &[5],
         ),
     ]
+}
+
+/// Returns a case that makes a map of the first two doublewords of lanes 16 to 31 in scratch memory, and
+/// loads them.
+fn tensor_maps() -> Vec<Case> {
+    let fields = [
+        ("global_address", "b64", "%to"),
+        ("rank", "b32", "1"),
+        ("box_dim", "b32", "0, 2"),
+        ("box_dim", "b32", "1, 16"),
+        ("global_dim", "b32", "0, 2"),
+        ("global_dim", "b32", "1, 16"),
+        ("global_stride", "b64", "0, 64"),
+        ("element_stride", "b32", "0, 1"),
+        ("element_stride", "b32", "1, 1"),
+        ("elemtype", "b32", "4"),
+    ];
+    let set = fields.map(|(field, ty, value)| {
+        format!("@%lead tensormap.replace.tile.{field}.shared::cta.b1024.{ty} [shm], {value};")
+    });
+    let text = format!(
+        "setp.eq.u32 %done, %lane, 0; @%done mbarrier.init.shared.b64 [shm+1024], 1;
+         .reg .pred %lead; .reg .b32 %s; .reg .b64 %to; setp.eq.u32 %lead, %lane, 0; add.u64 %to, %all, 1024;
+         mad.lo.u32 %s, %lane, 4, shm; st.shared.u32 [%s], 0; st.global.v2.u64 [%scratch], {{%i0, %i0}}; bar.sync 0;
+         {} *tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%all], [shm], 128;
+         fence.proxy.tensormap::generic.acquire.gpu [%all], 128; prefetch.tensormap [%all];
+         @%lead mbarrier.arrive.expect_tx.shared::cta.b64 _, [shm+1024], 256;
+         @%lead cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [shm+128], [%all, {{0, 0}}], [shm+1024];
+         AGAIN: mbarrier.try_wait.parity.shared::cta.b64 %done, [shm+1024], 0; @!%done bra AGAIN;
+         mad.lo.u32 %s, %lane, 8, shm; ld.shared.u64 %o0, [%s+128];",
+        set.concat(),
+    );
+    vec![lanes("d = d", &text, |lane| [lane + 7], |lane| [lane / 2 + 16 + 7])]
 }
 
 /// Returns cases for a launch without clusters, in which each block is a cluster of its own.
