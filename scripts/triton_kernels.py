@@ -102,6 +102,14 @@ def transposition(source, target, M_BLOCK: tl.constexpr, N_BLOCK: tl.constexpr):
 
 
 @triton.jit
+def own_transposition(source, target, rows, columns, M_BLOCK: tl.constexpr, N_BLOCK: tl.constexpr):
+    first = tl.make_tensor_descriptor(source, [rows, columns], [columns, 1], [M_BLOCK, N_BLOCK])
+    second = tl.make_tensor_descriptor(target, [columns, rows], [rows, 1], [N_BLOCK, M_BLOCK])
+    row, column = tl.program_id(0) * M_BLOCK, tl.program_id(1) * N_BLOCK
+    second.store([column, row], first.load([row, column]).T)
+
+
+@triton.jit
 def described_product(
     a, b, c, K, M_BLOCK: tl.constexpr, N_BLOCK: tl.constexpr, K_BLOCK: tl.constexpr, SUMS: tl.constexpr,
 ):
@@ -190,6 +198,14 @@ def check_transposition(name, shape, block):
     return kernel, numpy.array_equal(array.numpy(), values.T)
 
 
+def check_own_transposition(name, shape, block):
+    values = random.integers(-9, 10, shape).astype(TYPES[name])
+    target = Array(numpy.full(shape[::-1], 50).astype(TYPES[name]))
+    grid = (triton.cdiv(shape[0], block[0]), triton.cdiv(shape[1], block[1]))
+    kernel = own_transposition[grid](Array(values), target, *shape, M_BLOCK=block[0], N_BLOCK=block[1], num_warps=4)
+    return kernel, numpy.array_equal(target.numpy(), values.T)
+
+
 def check_described_product(name, warps, block, size, stages):
     (m, n, k), (m_block, n_block, k_block) = size, block
     values = [random.integers(-4, 5, shape).astype(numpy.float32) for shape in [(m, k), (k, n)]]
@@ -246,6 +262,7 @@ def cases():
     # Blocks reach past the ends of these matrices: elements there are read as zeros, and not written.
     for name, shape, block in [("tf32", (96, 200), (64, 32)), ("f16", (72, 264), (32, 64)), ("s8", (80, 48), (32, 32))]:
         yield f"descriptors of {name}, transposition", lambda: check_transposition(name, shape, block)
+        yield f"descriptors of {name} in the kernel, transposition", lambda: check_own_transposition(name, shape, block)
     for name, warps, stages in [("f16", 4, 1), ("f16", 4, 3), ("bf16", 8, 3), ("e4m3", 4, 3)]:
         yield (
             f"descriptors of {name}, dot, {warps} warps, {stages} stages",
@@ -262,6 +279,8 @@ def main():
     call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
     call("cuCtxSetCurrent", context)
     triton.runtime.driver.set_active(Driver())
+    # Kernels that make descriptors store these in global memory.
+    triton.set_allocator(lambda size, align, stream: Array(numpy.zeros(size, numpy.uint8)))
     right = count = 0
     only = sys.argv[1:]
     for name, check in cases():
