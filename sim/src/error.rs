@@ -307,7 +307,7 @@ pub enum TensorMapProblem {
         needed: u32,
     },
     /// Elements that the reduction does not support.
-    #[error("has elements of type {element:?}, for which the reduction does not exist")]
+    #[error("has elements of type {element:?}, for which this reduction is not supported")]
     Element {
         /// The type of the map's elements.
         element: TensorElement,

@@ -544,7 +544,10 @@ fn wrong_copies_are_faults() {
             *map = TensorMap { address, ..case.map }.encode().expect("valid");
         });
         assert!(matches!(kind, FaultKind::TensorMap { problem: TensorMapProblem::Element { .. }, .. }));
-        assert!(text.contains("elements of type F32, for which the reduction does not exist"), "{text}");
+        assert!(
+            text.contains("elements of type F32, for which this reduction is not supported"),
+            "{text}"
+        );
     }
     // The tensor is longer than its allocation.
     for body in [load(128), store("")] {
