@@ -547,6 +547,29 @@ pub enum FaultKind {
         /// The problem.
         problem: TensorMapProblem,
     },
+    /// A copy of a tensor's box whose rows do not begin at a multiple of 16 bytes.
+    #[error(
+        "copy of a tensor at inner coordinate {coordinate}, which is byte {byte} of a row; allowed are \
+         multiples of 16 bytes"
+    )]
+    InnerCoordinate {
+        /// The coordinate in elements.
+        coordinate: i32,
+        /// The offset in bytes from the first element.
+        byte: i64,
+    },
+    /// A store or reduction of a tensor's box that begins before the tensor.
+    #[error(
+        "{access} of a tensor at coordinate {coordinate} of dimension {axis}; allowed are coordinates from 0"
+    )]
+    NegativeCoordinate {
+        /// `store` or `reduction`.
+        access: &'static str,
+        /// The dimension; 0 is the inner one.
+        axis: u32,
+        /// The coordinate in elements.
+        coordinate: i32,
+    },
     /// A block that exits while a bulk copy accesses its shared memory.
     #[error(
         "bulk copy of {bytes} bytes still {uses} the shared memory of block rank {rank} of the cluster \

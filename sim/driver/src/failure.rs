@@ -75,6 +75,8 @@ fn code_of(kind: &FaultKind) -> c_int {
         | FaultKind::InvalidCopy { .. }
         | FaultKind::InvalidMetadata { .. }
         | FaultKind::TensorMap { .. }
+        | FaultKind::InnerCoordinate { .. }
+        | FaultKind::NegativeCoordinate { .. }
         | FaultKind::Mbarrier { .. }
         | FaultKind::BranchIndex { .. } => CUDA_ERROR_ILLEGAL_INSTRUCTION,
         FaultKind::NoFunction { .. } => CUDA_ERROR_INVALID_PC,

@@ -186,6 +186,24 @@ fn maps_are_aligned() {
 }
 
 #[test]
+fn rejected_coordinates_are_illegal_instructions() {
+    let store = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%m, {4, -1}], [tile];";
+    let load = KERNEL.lines().find(|line| line.contains("{4, 2}")).expect("a copy");
+    for copy in [&load.replace("{4, 2}", "{3, 2}"), store] {
+        let _session = Session::new();
+        let text = CString::new(KERNEL.replace(load, copy)).unwrap();
+        let load = function(get!(cuModuleLoadData(text.as_ptr().cast())), "load");
+        let to: CUdeviceptr = get!(cuMemAlloc_v2(512));
+        let (_, map) = encoded(|of| of.address = to);
+        let mut places = [&raw const map as *mut c_void, &raw const to as *mut c_void];
+        let places = places.as_mut_ptr();
+        ok!(cuLaunchKernel(load, 1, 1, 1, 32, 1, 1, 0, LEGACY, places, ptr::null_mut()));
+        assert_eq!(code!(cuCtxSynchronize()), CUDA_ERROR_ILLEGAL_INSTRUCTION);
+        assert!(detail().contains("of a tensor at "), "{}", detail());
+    }
+}
+
+#[test]
 fn a_kernel_copies_by_a_map_whose_address_is_replaced() {
     let _session = Session::new();
     let text = CString::new(KERNEL).unwrap();

@@ -7,7 +7,7 @@ use crate::error::{FaultKind, TensorMapProblem};
 use crate::lanes::lanes_of;
 use crate::memory::{Space, classify, window};
 use crate::program::{AtomicOp, Place, Signal, Slot, TensorOp};
-use crate::tensor_map::{MapField, TensorMap, Tile};
+use crate::tensor_map::{CHUNK, MapField, TensorMap, Tile};
 
 use super::flight::{Bulk, Target};
 use super::reach::aligned;
@@ -47,6 +47,7 @@ impl Warp {
         let bytes = u32::try_from(map.tile_bytes()).unwrap_or(u32::MAX);
         context.check_shared("copy", shared, bytes, lane)?;
         let coordinates = op.coordinates.map(|slot| self.value(slot, lane) as i32);
+        check_coordinates(op, &map, &coordinates, lane)?;
         let tile = Tile::new(&map, coordinates, shared);
         for piece in &tile.pieces {
             context.check_shared("copy", piece.shared, piece.bytes, lane)?;
@@ -190,6 +191,31 @@ impl<P: Probe> ExecContext<'_, P> {
             memory.write(address - memory.base(), bytes);
         }
     }
+}
+
+/// Checks coordinates as an H200 does, whose stores reject negative ones even if the box is outside.
+fn check_coordinates(
+    op: &TensorOp,
+    map: &TensorMap,
+    coordinates: &[i32; 5],
+    lane: usize,
+) -> Outcome<()> {
+    let coordinate = coordinates[0];
+    let byte = i64::from(coordinate) * i64::from(map.element.bytes());
+    if byte % CHUNK as i64 != 0 {
+        return trouble(FaultKind::InnerCoordinate { coordinate, byte }, lane as u32);
+    }
+    let access = match (op.signal, op.change) {
+        (Signal::Mbarrier(_), _) => return Ok(()),
+        (_, None) => "store",
+        (_, Some(_)) => "reduction",
+    };
+    for (axis, &coordinate) in (0..map.rank).zip(coordinates) {
+        if coordinate < 0 {
+            return trouble(FaultKind::NegativeCoordinate { access, axis, coordinate }, lane as u32);
+        }
+    }
+    Ok(())
 }
 
 fn map_fault<T>((space, address): (Space, u64), problem: TensorMapProblem, lane: usize) -> Outcome<T> {

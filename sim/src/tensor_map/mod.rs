@@ -158,8 +158,8 @@ pub(crate) enum MapField {
     Default,
 }
 
-/// Bytes of the chunks that a swizzle exchanges.
-const CHUNK: u64 = 16;
+/// Bytes of the chunks that a swizzle exchanges, and alignment of tensors, rows and boxes.
+pub(crate) const CHUNK: u64 = 16;
 const MAX_RANK: usize = 5;
 const WORDS: usize = TensorMap::BYTES / 8;
 /// First word of an encoded map.

@@ -244,12 +244,12 @@ use TensorElement::{Bf16, F16, F32, F64, S32, S64, U8, U16, U32, U64};
 #[test]
 fn boxes_of_each_rank_are_loaded_and_stored() {
     let cases = [
-        Case::new(U8, &[1000], &[256], &[300]),
+        Case::new(U8, &[1000], &[256], &[304]),
         Case::new(F64, &[77], &[40], &[30]),
-        Case::new(F32, &[70, 30], &[24, 9], &[11, 13]),
-        Case::new(U16, &[40, 9, 7], &[16, 5, 3], &[7, 2, 3]),
-        Case::new(S32, &[12, 5, 4, 6], &[8, 3, 2, 4], &[3, 1, 2, 1]),
-        Case::new(U8, &[48, 4, 3, 5, 3], &[32, 2, 3, 2, 2], &[9, 1, 0, 3, 1]),
+        Case::new(F32, &[70, 30], &[24, 9], &[12, 13]),
+        Case::new(U16, &[40, 9, 7], &[16, 5, 3], &[8, 2, 3]),
+        Case::new(S32, &[12, 5, 4, 6], &[8, 3, 2, 4], &[4, 1, 2, 1]),
+        Case::new(U8, &[48, 4, 3, 5, 3], &[32, 2, 3, 2, 2], &[16, 1, 0, 3, 1]),
     ];
     for case in cases {
         case.check_load(&[0]);
@@ -261,16 +261,16 @@ fn boxes_of_each_rank_are_loaded_and_stored() {
 fn swizzles_follow_the_tables_of_the_manual() {
     for (swizzle, row) in [(Swizzle::B32, 32), (Swizzle::B64, 64), (Swizzle::B128, 128)] {
         for rows in [1, 3, 8, 37] {
-            let case = Case::new(U16, &[200, 60], &[row / 2, rows], &[5, 4]);
+            let case = Case::new(U16, &[200, 60], &[row / 2, rows], &[8, 4]);
             let case = case.with(|map| map.swizzle = swizzle);
             case.check_load(&[0]);
             case.check_store();
         }
         // Rows that are shorter than the swizzle stay adjacent.
-        let short = Case::new(F32, &[50, 50], &[4, 7], &[2, 3]).with(|map| map.swizzle = swizzle);
+        let short = Case::new(F32, &[50, 50], &[4, 7], &[4, 3]).with(|map| map.swizzle = swizzle);
         short.check_load(&[0]);
         short.check_store();
-        let outside = Case::new(F32, &[20, 20], &[row / 4, 6], &[-3, 17]);
+        let outside = Case::new(F32, &[20, 20], &[row / 4, 6], &[-4, 17]);
         outside.with(|map| map.swizzle = swizzle).check_load(&[0]);
     }
 }
@@ -283,36 +283,40 @@ fn elements_outside_of_the_tensor_are_filled_and_not_written() {
         _ => vec![0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
     };
     let places =
-        [[-5, 2], [27, 2], [3, -2], [3, 8], [-5, -2], [30, 9], [-16, 0], [33, 0], [0, 11], [-100, 3]];
+        [[-8, 2], [24, 2], [8, -2], [8, 8], [-8, -2], [32, 9], [-16, 0], [40, 0], [0, 11], [-104, 3]];
     for at in places {
         for element in [F16, Bf16, F32, F64] {
             let case = Case::new(element, &[33, 11], &[16, 4], &at);
             case.check_load(&[0]);
             case.with(|map| map.fills_nan = true).check_load(&nan(element));
-            case.check_store();
+            if at.into_iter().all(|coordinate| coordinate >= 0) {
+                case.check_store();
+            }
         }
     }
-    for at in [i32::MIN, i32::MAX] {
+    for at in [i32::MIN, i32::MAX - 3] {
         Case::new(U32, &[33, 11], &[16, 4], &[at, at]).check_load(&[0]);
     }
-    Case::new(U8, &[16, 3, 3], &[32, 5, 5], &[-8, -1, -1]).check_load(&[0]);
+    Case::new(U8, &[16, 3, 3], &[32, 5, 5], &[-16, -1, -1]).check_load(&[0]);
 }
 
 #[test]
 fn element_strides_skip_elements() {
     for (stride, extent) in [(2, 8), (3, 7), (8, 16)] {
-        let case = Case::new(U32, &[40, 40, 9], &[8, extent, 5], &[3, 2, -2]);
+        let case = Case::new(U32, &[40, 40, 9], &[8, extent, 5], &[4, 2, 6]);
         let case = case.with(|map| map.element_strides = [4, stride, 2, 1, 1]);
         assert_eq!(case.tile_bytes(), 32 * extent.div_ceil(stride) as usize * 3);
-        case.check_load(&[0]);
         case.check_store();
+        for first in [-2, 6] {
+            Case { at: [4, 2, first, 0, 0], ..case }.check_load(&[0]);
+        }
     }
 }
 
 #[test]
 fn reductions_combine_elements_with_the_tensor() {
     let apply = |operation: &str, element, combine: fn(u64, u64) -> u64| {
-        let case = Case::new(element, &[30, 12], &[16, 6], &[-3, 9]);
+        let case = Case::new(element, &[30, 12], &[16, 6], &[20, 9]);
         let [filled, _, mut expected, after] = case.run(&store(operation));
         let width = element.bytes() as usize;
         let value = |bytes: &[u8]| {
@@ -339,7 +343,7 @@ fn reductions_combine_elements_with_the_tensor() {
 
 #[test]
 fn multicast_writes_the_memory_of_each_block() {
-    let case = Case::new(F32, &[64, 64], &[32, 16], &[7, 8]).with(|map| map.swizzle = Swizzle::B128);
+    let case = Case::new(F32, &[64, 64], &[32, 16], &[8, 8]).with(|map| map.swizzle = Swizzle::B128);
     let gpu = Gpu::new(device());
     let tensor = noise(case.buffer_bytes(), 7);
     let buffer = upload(&gpu, &tensor);
@@ -444,12 +448,12 @@ fn made(map: &TensorMap) -> String {
 #[test]
 fn kernels_make_maps() {
     let cases = [
-        Case::new(U8, &[1000], &[256], &[300]),
-        Case::new(Bf16, &[70, 30], &[64, 9], &[11, 25]).with(|map| {
+        Case::new(U8, &[1000], &[256], &[304]),
+        Case::new(Bf16, &[70, 30], &[64, 9], &[16, 25]).with(|map| {
             (map.swizzle, map.fills_nan) = (Swizzle::B128, true);
         }),
-        Case::new(F64, &[40, 9, 7], &[16, 5, 3], &[7, 2, 3]).with(|map| map.element_strides[1] = 2),
-        Case::new(S32, &[12, 5, 4, 6, 3], &[8, 3, 2, 4, 2], &[3, 1, 2, 1, 1]),
+        Case::new(F64, &[40, 9, 7], &[16, 5, 3], &[8, 2, 3]).with(|map| map.element_strides[1] = 2),
+        Case::new(S32, &[12, 5, 4, 6, 3], &[8, 3, 2, 4, 2], &[4, 1, 2, 1, 1]),
     ];
     for case in cases {
         let body = made(&case.map) + &load(case.tile_bytes()).replace("%map", "%held");
@@ -556,6 +560,31 @@ fn wrong_copies_are_faults() {
             *map = TensorMap { extent: [33, 1, 1, 1, 1], ..known }.encode().expect("valid");
         });
         assert!(text.contains("of 100 bytes") && text.contains("ends 4 bytes past the end"), "{text}");
+    }
+}
+
+#[test]
+fn coordinates_that_a_gpu_rejects_are_faults() {
+    let says = |body: &str, coordinates: &str, expected: &str| {
+        let body = body.replace("RANK", "2d").replace("AT", coordinates);
+        let (_, text) = fault(&body, |map| {
+            let TensorMap { address, .. } = TensorMap::decode(map).expect("a map");
+            let case = Case::new(U32, &[32, 1], &[32, 1], &[]);
+            *map = TensorMap { address, ..case.map }.encode().expect("valid");
+        });
+        assert!(text.ends_with(expected), "{text}");
+    };
+    let inner = "which is byte 12 of a row; allowed are multiples of 16 bytes";
+    for body in [load(128), store(""), store("add")] {
+        says(&body, "3, 0", &format!("copy of a tensor at inner coordinate 3, {inner}"));
+        says(&body, "-6, 0", "-6, which is byte -24 of a row; allowed are multiples of 16 bytes");
+    }
+    let allowed = "allowed are coordinates from 0";
+    // The whole box of the last is outside of the tensor.
+    for (coordinates, at) in [("-4, 0", "-4 of dimension 0"), ("8, -2", "-2 of dimension 1")] {
+        let at = format!("of a tensor at coordinate {at}; {allowed}");
+        says(&store(""), coordinates, &format!("store {at}"));
+        says(&store("add"), coordinates, &format!("reduction {at}"));
     }
 }
 
