@@ -48,7 +48,9 @@ impl Warp {
         context.check_shared("copy", shared, bytes, lane)?;
         let coordinates = op.coordinates.map(|slot| self.value(slot, lane) as i32);
         check_coordinates(op, &map, &coordinates, lane)?;
-        let tile = Tile::new(&map, coordinates, shared);
+        let loads = matches!(op.signal, Signal::Mbarrier(_));
+        // An H200 writes each chunk of 16 bytes that begins within a row of the tensor as a whole.
+        let tile = Tile::new(&map, coordinates, shared, if loads { 1 } else { CHUNK });
         for piece in &tile.pieces {
             context.check_shared("copy", piece.shared, piece.bytes, lane)?;
             if let Some(global) = piece.global {
@@ -56,9 +58,9 @@ impl Warp {
             }
         }
         let notice = self.notice(context, op.signal, rank, lane)?;
-        let (from, to) = match op.signal {
-            Signal::Mbarrier(_) => ((Space::Global, map.address), Target::Shared(rank, shared)),
-            _ => ((Space::Shared, shared), Target::Global(map.address)),
+        let (from, to) = match loads {
+            true => ((Space::Global, map.address), Target::Shared(rank, shared)),
+            false => ((Space::Shared, shared), Target::Global(map.address)),
         };
         let tile = Some(Arc::new(tile));
         let bulk = Bulk { from: Some(from), data: None, to, tile, bytes, change, notice };

@@ -24,14 +24,16 @@ pub(crate) struct Tile {
 }
 
 impl Tile {
-    /// Creates the box of a map at `coordinates`, which is stored at `shared` in shared memory.
-    pub(crate) fn new(map: &TensorMap, coordinates: [i32; MAX_RANK], shared: u64) -> Self {
+    /// Creates the box of a map at `coordinates`, which is stored at `shared` in shared memory. Rows of
+    /// the tensor end at the next multiple of `unit` bytes.
+    pub(crate) fn new(map: &TensorMap, coordinates: [i32; MAX_RANK], shared: u64, unit: u64) -> Self {
         let mut tile = Self { pieces: Vec::new(), fill: map.fill() };
         let (counts, width) = (map.counts(), u64::from(map.element.bytes()));
-        let clamp = |at: i64| (at - i64::from(coordinates[0])).clamp(0, counts[0] as i64) as u64 * width;
-        // Bytes of each row that are in the tensor.
-        let (start, end) = (clamp(0), clamp(map.extent[0] as i64));
         let row_bytes = counts[0] * width;
+        let origin = i64::from(coordinates[0]) * width as i64;
+        let clamp = |byte: u64| (byte as i64 - origin).clamp(0, row_bytes as i64) as u64;
+        // Bytes of each row that are in the tensor.
+        let (start, end) = (clamp(0), clamp((map.extent[0] * width).next_multiple_of(unit)));
         for row in 0..counts[1..].iter().product() {
             let first = shared + row * row_bytes;
             let global = map.row_address(coordinates, row).filter(|_| start < end);

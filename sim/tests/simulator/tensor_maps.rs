@@ -81,6 +81,10 @@ struct Case {
 /// Bytes before the tensor in its buffer, which no copy may touch.
 const BEFORE: usize = 256;
 
+/// Bytes to which a copy rounds the end of a tensor's rows up.
+const LOAD: u64 = 1;
+const STORE: u64 = 16;
+
 fn noise(bytes: usize, seed: u64) -> Vec<u8> {
     let mut state = seed | 1;
     let step = |_| {
@@ -126,14 +130,19 @@ impl Case {
 
     fn buffer_bytes(&self) -> usize {
         let last = |axis: usize| (self.map.extent[axis] - 1) * self.map.strides[axis - 1];
-        let row = (self.map.extent[0] * u64::from(self.map.element.bytes())) as usize;
-        BEFORE + row + (1..self.map.rank as usize).map(last).sum::<u64>() as usize
+        let row = self.map.extent[0] * u64::from(self.map.element.bytes());
+        BEFORE
+            + row.next_multiple_of(STORE) as usize
+            + (1..self.map.rank as usize).map(last).sum::<u64>() as usize
     }
 
     /// Returns for each byte of `tile` that the box covers, its offset, and its offset in the buffer.
-    fn bytes(&self) -> Vec<(usize, Option<usize>)> {
+    /// Rows of the tensor end at the next multiple of `unit` bytes.
+    fn bytes(&self, unit: u64) -> Vec<(usize, Option<usize>)> {
         let Self { map, at } = self;
         let width = map.element.bytes() as usize;
+        let mut extent = map.extent;
+        extent[0] = (extent[0] * width as u64).next_multiple_of(unit) / width as u64;
         let mut found = Vec::new();
         let steps = |axis: usize| {
             let step = if axis == 0 { 1 } else { map.element_strides[axis] };
@@ -149,7 +158,7 @@ impl Case {
                                 let index = i64::from(at[axis]) + i64::from(step);
                                 let stride =
                                     if axis == 0 { width as u64 } else { map.strides[axis - 1] };
-                                let inside = index >= 0 && index < map.extent[axis] as i64;
+                                let inside = index >= 0 && index < extent[axis] as i64;
                                 from = from.filter(|_| inside).map(|from| from + index * stride as i64);
                             }
                             for byte in 0..width {
@@ -165,7 +174,7 @@ impl Case {
     }
 
     fn tile_bytes(&self) -> usize {
-        self.bytes().len()
+        self.bytes(LOAD).len()
     }
 
     /// Runs a body on the box. Returns `tile` and the tensor's buffer before and after it.
@@ -198,7 +207,7 @@ impl Case {
     }
 
     fn check_body(&self, body: &str, fill: &[u8]) {
-        let bytes = self.bytes();
+        let bytes = self.bytes(LOAD);
         let [mut expected, tile, tensor, after] = self.run(body);
         for (index, (to, from)) in bytes.into_iter().enumerate() {
             expected[to] = from.map_or(fill[index % fill.len()], |from| tensor[from]);
@@ -209,7 +218,7 @@ impl Case {
 
     fn check_store(&self) {
         let [filled, tile, mut expected, after] = self.run(&store(""));
-        for (from, to) in self.bytes() {
+        for (from, to) in self.bytes(STORE) {
             if let Some(to) = to {
                 expected[to] = filled[from];
             }
@@ -324,7 +333,7 @@ fn reductions_combine_elements_with_the_tensor() {
             word[..width].copy_from_slice(&bytes[..width]);
             u64::from_le_bytes(word)
         };
-        for (from, to) in case.bytes().into_iter().step_by(width) {
+        for (from, to) in case.bytes(STORE).into_iter().step_by(width) {
             if let Some(to) = to {
                 let result = combine(value(&expected[to..]), value(&filled[from..]));
                 expected[to..to + width].copy_from_slice(&result.to_le_bytes()[..width]);
@@ -363,7 +372,7 @@ fn multicast_writes_the_memory_of_each_block() {
     gpu.launch(&kernel(2, &body), "k", &launch, &args(&map, filled, out, case.at).u64(0))
         .unwrap_or_else(|error| panic!("{error}"));
     let mut expected = vec![UNTOUCHED; SHARED as usize];
-    for (to, from) in case.bytes() {
+    for (to, from) in case.bytes(LOAD) {
         expected[to] = tensor[from.expect("inside")];
     }
     for rank in 0..2 {
@@ -554,12 +563,13 @@ fn wrong_copies_are_faults() {
         );
     }
     // The tensor is longer than its allocation.
-    for body in [load(128), store("")] {
+    for (body, bytes, past) in [(load(128), 100, 4), (store(""), 112, 16)] {
         let (_, text) = fault(&body.replace("{AT}", "{8}"), |map| {
             let known = TensorMap::decode(map).expect("a map");
             *map = TensorMap { extent: [33, 1, 1, 1, 1], ..known }.encode().expect("valid");
         });
-        assert!(text.contains("of 100 bytes") && text.contains("ends 4 bytes past the end"), "{text}");
+        assert!(text.contains(&format!("of {bytes} bytes")), "{text}");
+        assert!(text.contains(&format!("ends {past} bytes past the end")), "{text}");
     }
 }
 
