@@ -30,12 +30,17 @@ impl Tile {
         let mut tile = Self { pieces: Vec::new(), fill: map.fill() };
         let (counts, width) = (map.counts(), u64::from(map.element.bytes()));
         let row_bytes = counts[0] * width;
+        // Rows that are shorter than the swizzle begin at multiples of its span.
+        let pitch = match map.swizzle {
+            Swizzle::None => row_bytes,
+            swizzle => swizzle.span().into(),
+        };
         let origin = i64::from(coordinates[0]) * width as i64;
         let clamp = |byte: u64| (byte as i64 - origin).clamp(0, row_bytes as i64) as u64;
         // Bytes of each row that are in the tensor.
         let (start, end) = (clamp(0), clamp((map.extent[0] * width).next_multiple_of(unit)));
         for row in 0..counts[1..].iter().product() {
-            let first = shared + row * row_bytes;
+            let first = shared + row * pitch;
             let global = map.row_address(coordinates, row).filter(|_| start < end);
             let Some(global) = global else {
                 tile.push(map.swizzle, first, row_bytes, None);
