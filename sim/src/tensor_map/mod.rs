@@ -304,14 +304,10 @@ impl TensorMap {
         })
     }
 
-    fn fill(&self) -> [u8; 8] {
-        match (self.fills_nan, self.element.bytes()) {
-            (false, _) => 0,
-            (true, 2) => 0x7fff_7fff_7fff_7fff_u64,
-            (true, 4) => 0x7fff_ffff_7fff_ffff,
-            (true, _) => 0x7fff_ffff_ffff_ffff,
-        }
-        .to_le_bytes()
+    /// Returns the bytes of elements outside of the tensor, repeated. An H200 fills all types with the
+    /// same NaN of 16 bits.
+    fn fill(&self) -> [u8; 2] {
+        if self.fills_nan { 0x7ff7_u16 } else { 0 }.to_le_bytes()
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Tile {
     /// Pieces of the box in the order of its elements, first dimension fastest.
     pub(crate) pieces: Vec<TilePiece>,
     /// Value of the bytes outside of the tensor, repeated.
-    fill: [u8; 8],
+    fill: [u8; 2],
 }
 
 impl Tile {
