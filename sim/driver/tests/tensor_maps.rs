@@ -79,8 +79,8 @@ fn encode_to(map: *mut CUtensorMap, of: &Arguments) -> c_int {
     ))
 }
 
+/// Encodes a map in the current context.
 fn encoded(change: impl FnOnce(&mut Arguments)) -> (c_int, CUtensorMap) {
-    ok!(cuInit(0));
     let (mut map, mut arguments) = (EMPTY, VALID);
     change(&mut arguments);
     let code = encode_to(&mut map, &arguments);
@@ -89,6 +89,7 @@ fn encoded(change: impl FnOnce(&mut Arguments)) -> (c_int, CUtensorMap) {
 
 #[test]
 fn arguments_in_range_are_encoded() {
+    let _session = Session::new();
     let valid = |change: fn(&mut Arguments)| {
         let (code, map) = encoded(change);
         assert_eq!(code, 0, "{}", detail());
@@ -98,7 +99,8 @@ fn arguments_in_range_are_encoded() {
     valid(|of| of.rank = 5);
     valid(|of| of.extent[1] = 1 << 32);
     valid(|of| of.strides[0] = (1 << 40) - 16);
-    valid(|of| of.box_extent = [256; 5]);
+    valid(|of| of.box_extent[1] = 256);
+    valid(|of| of.box_extent = [256, 227, 1, 1, 1]);
     valid(|of| of.element_strides = [8; 5]);
     valid(|of| of.promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
     valid(|of| of.swizzle = CU_TENSOR_MAP_SWIZZLE_32B);
@@ -107,26 +109,40 @@ fn arguments_in_range_are_encoded() {
         (of.element, of.fill) =
             (CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA);
     });
-    // A vector has no strides.
-    let mut map = EMPTY;
-    ok!(cuTensorMapEncodeTiled(
-        &mut map,
-        CU_TENSOR_MAP_DATA_TYPE_UINT8,
-        1,
-        pointer(0x1000),
-        VALID.extent.as_ptr(),
-        ptr::null(),
-        [16].as_ptr(),
-        VALID.element_strides.as_ptr(),
-        0,
-        0,
-        0,
-        0
-    ));
+}
+
+#[test]
+fn strides_are_not_null() {
+    let _session = Session::new();
+    for (strides, expected) in [(ptr::null(), CUDA_ERROR_INVALID_VALUE), ([].as_ptr(), 0)] {
+        let mut map = EMPTY;
+        let code = code!(cuTensorMapEncodeTiled(
+            &mut map,
+            CU_TENSOR_MAP_DATA_TYPE_UINT8,
+            1,
+            pointer(0x1000),
+            VALID.extent.as_ptr(),
+            strides,
+            [16].as_ptr(),
+            VALID.element_strides.as_ptr(),
+            0,
+            0,
+            0,
+            0
+        ));
+        assert_eq!(code, expected, "{}", detail());
+    }
+}
+
+#[test]
+fn maps_are_encoded_in_a_context() {
+    ok!(cuInit(0));
+    assert_eq!(encoded(|_| ()), (CUDA_ERROR_INVALID_CONTEXT, EMPTY));
 }
 
 #[test]
 fn arguments_out_of_range_are_refused() {
+    let _session = Session::new();
     let refused = |change: fn(&mut Arguments), code: c_int, expected: &str| {
         let (found, map) = encoded(change);
         assert_eq!(found, code, "{expected}");
@@ -161,27 +177,41 @@ fn arguments_out_of_range_are_refused() {
         assert_eq!(code, CUDA_ERROR_INVALID_VALUE);
         assert!(detail().contains("allowed is at most the span of the swizzle"), "{}", detail());
     }
-    invalid(|of| of.element = 16, "16 is not a type of elements");
-    invalid(|of| of.swizzle = 7, "7 is not a swizzle");
+    invalid(|of| of.box_extent = [256; 5], "is 0x40000; allowed is at most 0x38c00");
+    for element in 13..=16 {
+        let (code, _) = encoded(|of| of.element = element);
+        assert_eq!(code, CUDA_ERROR_INVALID_VALUE);
+        assert!(detail().contains("allowed is 0 to 12"), "{}", detail());
+    }
+    for mode in 4..=7 {
+        let (code, _) = encoded(|of| of.swizzle = mode);
+        assert_eq!(code, CUDA_ERROR_INVALID_VALUE);
+        assert!(detail().contains("allowed is 0 to 3"), "{}", detail());
+    }
+    invalid(
+        |of| of.interleave = CU_TENSOR_MAP_INTERLEAVE_16B,
+        "rank of the tensor map is 2; allowed with interleave 1 is 3 to 5",
+    );
     invalid(|of| of.interleave = 3, "3 is not an interleave");
     invalid(|of| of.promotion = 4, "4 is not an L2 promotion");
     invalid(|of| of.fill = 2, "2 is not a fill value");
     let unsupported = |change, expected: &str| refused(change, CUDA_ERROR_NOT_SUPPORTED, expected);
     unsupported(
-        |of| of.interleave = CU_TENSOR_MAP_INTERLEAVE_16B,
+        |of| (of.interleave, of.rank) = (CU_TENSOR_MAP_INTERLEAVE_16B, 3),
         "with interleave 1 are not simulated",
     );
     unsupported(|of| of.element = CU_TENSOR_MAP_DATA_TYPE_TFLOAT32, "of type 11 are not simulated");
-    unsupported(|of| of.swizzle = CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B, "swizzle 4 is not simulated");
 }
 
 #[test]
 fn maps_are_aligned() {
-    ok!(cuInit(0));
+    let _session = Session::new();
     let mut maps = [EMPTY; 2];
-    let odd = (&raw mut maps).cast::<u8>().wrapping_add(32).cast();
-    assert_eq!(encode_to(odd, &VALID), CUDA_ERROR_INVALID_VALUE);
-    assert!(detail().contains("is not a multiple of 64"), "{}", detail());
+    let first = (&raw mut maps).cast::<u8>();
+    let at = |bytes| first.wrapping_add(bytes).cast();
+    assert_eq!(encode_to(at(32), &VALID), 0, "{}", detail());
+    assert_eq!(encode_to(at(16), &VALID), CUDA_ERROR_INVALID_VALUE);
+    assert!(detail().contains("is not a multiple of 32"), "{}", detail());
     assert_eq!(encode_to(ptr::null_mut(), &VALID), CUDA_ERROR_INVALID_VALUE);
 }
 

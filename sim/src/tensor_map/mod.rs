@@ -160,6 +160,8 @@ pub(crate) enum MapField {
 
 /// Bytes of the chunks that a swizzle exchanges, and alignment of tensors, rows and boxes.
 pub(crate) const CHUNK: u64 = 16;
+/// Largest shared memory of a block of compute capability 9.0. CUDA's driver refuses a box of 256 KiB.
+const MOST_TILE_BYTES: u64 = 227 << 10;
 const MAX_RANK: usize = 5;
 const WORDS: usize = TensorMap::BYTES / 8;
 /// First word of an encoded map.
@@ -215,6 +217,9 @@ impl TensorMap {
             let holds = inner <= self.swizzle.span().into();
             test(holds, "size of a box row in bytes", inner, "at most the span of the swizzle")?;
         }
+        let bytes = self.tile_bytes();
+        let holds = bytes <= MOST_TILE_BYTES;
+        test(holds, "size of the box in bytes", bytes, "at most 0x38c00, the shared memory of a block")?;
         let fills = !self.fills_nan || self.element.is_float();
         test(fills, "fill value", 1, "zero, or NaN for floating-point elements")
     }

@@ -93,7 +93,7 @@ impl Swizzle {
 }
 
 impl TensorMap {
-    /// Returns the size of the box in shared memory.
+    /// Returns the number of bytes that a copy of the box moves.
     pub(crate) fn tile_bytes(&self) -> u64 {
         self.counts().iter().product::<u64>() * u64::from(self.element.bytes())
     }

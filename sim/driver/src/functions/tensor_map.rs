@@ -5,6 +5,7 @@ use warpfold_sim::{Swizzle, TensorElement, TensorMap};
 
 use crate::failure::{Outcome, fail_with};
 use crate::ffi::{Out, list};
+use crate::world;
 
 fn unsupported<T>(detail: String) -> Outcome<T> {
     fail_with(CUDA_ERROR_NOT_SUPPORTED, detail)
@@ -26,12 +27,12 @@ fn element(kind: CUtensorMapDataType) -> Outcome<TensorElement> {
         CU_TENSOR_MAP_DATA_TYPE_FLOAT32 => TensorElement::F32,
         CU_TENSOR_MAP_DATA_TYPE_FLOAT64 => TensorElement::F64,
         CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 => TensorElement::Bf16,
-        CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ..=CU_TENSOR_MAP_DATA_TYPE_16U6_ALIGN16B => {
+        CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ..=CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ => {
             return unsupported(format!(
                 "tensor maps of elements of type {kind} are not simulated; types 0 to 9 are"
             ));
         }
-        _ => return invalid(format!("{kind} is not a type of elements")),
+        _ => return invalid(format!("element type of the tensor map is {kind}; allowed is 0 to 12")),
     })
 }
 
@@ -41,19 +42,17 @@ fn swizzle(mode: CUtensorMapSwizzle) -> Outcome<Swizzle> {
         CU_TENSOR_MAP_SWIZZLE_32B => Swizzle::B32,
         CU_TENSOR_MAP_SWIZZLE_64B => Swizzle::B64,
         CU_TENSOR_MAP_SWIZZLE_128B => Swizzle::B128,
-        CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B..=CU_TENSOR_MAP_SWIZZLE_128B_ATOM_64B => {
-            return unsupported(format!("swizzle {mode} is not simulated; modes 0 to 3 are"));
-        }
-        _ => return invalid(format!("{mode} is not a swizzle")),
+        _ => return invalid(format!("swizzle of the tensor map is {mode}; allowed is 0 to 3")),
     })
 }
 
+/// Alignment of a map that the driver of CUDA 13.0 accepts. Kernels need [`TensorMap::ALIGN`], which is
+/// also what CUDA's manual states.
+const MAP_ALIGN: usize = 32;
+
 fn put(map: Out<CUtensorMap>, tensor: &TensorMap) -> Outcome {
-    if !(map.address() as u64).is_multiple_of(TensorMap::ALIGN) {
-        return invalid(format!(
-            "the address of the tensor map is not a multiple of {}",
-            TensorMap::ALIGN
-        ));
+    if !map.address().is_multiple_of(MAP_ALIGN) {
+        return invalid(format!("the address of the tensor map is not a multiple of {MAP_ALIGN}"));
     }
     let bytes = tensor.encode().or_else(|error| invalid(error.to_string()))?;
     let mut opaque = [0; 16];
@@ -78,12 +77,18 @@ pub(crate) fn cuTensorMapEncodeTiled(
     promotion: CUtensorMapL2promotion,
     fill: CUtensorMapFloatOOBfill,
 ) -> Outcome {
+    world::lock().here()?;
     if !(1..=5).contains(&rank) {
         return invalid(format!("rank of the tensor map is {rank}; allowed is 1 to 5"));
     }
     match interleave {
         CU_TENSOR_MAP_INTERLEAVE_NONE => {}
         CU_TENSOR_MAP_INTERLEAVE_16B | CU_TENSOR_MAP_INTERLEAVE_32B => {
+            if rank < 3 {
+                return invalid(format!(
+                    "rank of the tensor map is {rank}; allowed with interleave {interleave} is 3 to 5"
+                ));
+            }
             return unsupported(format!(
                 "tensor maps with interleave {interleave} are not simulated; interleave 0 is"
             ));
@@ -98,6 +103,11 @@ pub(crate) fn cuTensorMapEncodeTiled(
         CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA => true,
         _ => return invalid(format!("{fill} is not a fill value")),
     };
+    if strides.is_null() {
+        return invalid(
+            "strides of the tensor map are null; allowed is a pointer, also for rank 1".to_owned(),
+        );
+    }
     let dimensions = rank as usize;
     // SAFETY: the caller passes as many values as the tensor has dimensions, and a stride less.
     let (extents, steps, boxes, element_steps) = unsafe {
@@ -132,6 +142,8 @@ pub(crate) fn cuTensorMapReplaceAddress(map: Out<CUtensorMap>, address: *mut c_v
     for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
         to.copy_from_slice(&word.to_le_bytes());
     }
+    // A GPU's driver replaces the address in any bytes, even zeros. The simulator cannot, because its
+    // maps have a checksum.
     let Some(tensor) = TensorMap::decode(&bytes) else {
         return invalid("cuTensorMapEncodeTiled has not made this tensor map".to_owned());
     };
