@@ -105,10 +105,17 @@ fn arguments_in_range_are_encoded() {
     valid(|of| of.promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
     valid(|of| of.swizzle = CU_TENSOR_MAP_SWIZZLE_32B);
     valid(|of| (of.box_extent[0], of.swizzle) = (32, CU_TENSOR_MAP_SWIZZLE_128B));
-    valid(|of| {
-        (of.element, of.fill) =
-            (CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA);
-    });
+    for element in [
+        CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ,
+        CU_TENSOR_MAP_DATA_TYPE_TFLOAT32,
+        CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ,
+    ] {
+        let fill = CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA;
+        let (code, map) = encoded(|of| (of.element, of.fill) = (element, fill));
+        assert_eq!(code, 0, "{}", detail());
+        assert_ne!(map, EMPTY);
+    }
 }
 
 #[test]
@@ -200,7 +207,6 @@ fn arguments_out_of_range_are_refused() {
         |of| (of.interleave, of.rank) = (CU_TENSOR_MAP_INTERLEAVE_16B, 3),
         "with interleave 1 are not simulated",
     );
-    unsupported(|of| of.element = CU_TENSOR_MAP_DATA_TYPE_TFLOAT32, "of type 11 are not simulated");
 }
 
 #[test]

@@ -252,6 +252,23 @@ const MAP_FIELDS: [(&str, usize, Type); 11] = [
     ("fill_mode", 2, Type::B32),
 ];
 
+/// Elements by their number in `tensormap.replace`, which differs from that of CUDA's driver.
+const MAP_ELEMENTS: [TensorElement; 13] = [
+    TensorElement::U8,
+    TensorElement::U16,
+    TensorElement::U32,
+    TensorElement::S32,
+    TensorElement::U64,
+    TensorElement::S64,
+    TensorElement::F16,
+    TensorElement::F32,
+    TensorElement::F32Ftz,
+    TensorElement::F64,
+    TensorElement::Bf16,
+    TensorElement::Tf32,
+    TensorElement::Tf32Ftz,
+];
+
 /// Returns a field of [`MAP_FIELDS`], with the dimension or the constant in operand 2.
 fn map_field(cx: &Cx<'_, '_, '_>, name: &str) -> Result<MapField> {
     let constant = |below: u64| match immediate(cx.operand(1)?, Type::U32) {
@@ -268,11 +285,7 @@ fn map_field(cx: &Cx<'_, '_, '_>, name: &str) -> Result<MapField> {
         "global_dim" => MapField::Extent(constant(5)?),
         "global_stride" => MapField::Stride(constant(4)?),
         "element_stride" => MapField::ElementStride(constant(5)?),
-        "elemtype" => match constant(11)? {
-            // A float whose denormals a copy flushes, which `TensorElement` does not have.
-            8 => return Err("elements of type 8 (`.f32.ftz`) are not supported".to_owned()),
-            number => MapField::Element(TensorElement::ALL[number - usize::from(number > 8)]),
-        },
+        "elemtype" => MapField::Element(MAP_ELEMENTS[constant(MAP_ELEMENTS.len() as u64)?]),
         "swizzle_mode" => MapField::Swizzle(Swizzle::ALL[constant(4)?]),
         "fill_mode" => MapField::Fill { nan: constant(2)? == 1 },
         _ => constant(1).map(|_| MapField::Default)?,

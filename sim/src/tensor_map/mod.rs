@@ -29,10 +29,16 @@ pub enum TensorElement {
     F64,
     /// Float with the exponent of single precision and 8 significant bits.
     Bf16,
+    /// Single-precision float whose subnormals a sum flushes.
+    F32Ftz,
+    /// Single-precision float that a load rounds to 11 significant bits.
+    Tf32,
+    /// [`Tf32`](Self::Tf32) whose subnormals a sum flushes.
+    Tf32Ftz,
 }
 
 impl TensorElement {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::U8,
         Self::U16,
         Self::U32,
@@ -43,6 +49,9 @@ impl TensorElement {
         Self::F32,
         Self::F64,
         Self::Bf16,
+        Self::F32Ftz,
+        Self::Tf32,
+        Self::Tf32Ftz,
     ];
 
     /// Returns the size of an element in bytes.
@@ -54,7 +63,7 @@ impl TensorElement {
     /// Returns whether the type is a floating-point type.
     #[must_use]
     pub const fn is_float(self) -> bool {
-        matches!(self, Self::F16 | Self::F32 | Self::F64 | Self::Bf16)
+        self.ty().is_float()
     }
 
     pub(crate) const fn ty(self) -> Type {
@@ -66,7 +75,7 @@ impl TensorElement {
             Self::U64 => Type::U64,
             Self::S64 => Type::S64,
             Self::F16 => Type::F16,
-            Self::F32 => Type::F32,
+            Self::F32 | Self::F32Ftz | Self::Tf32 | Self::Tf32Ftz => Type::F32,
             Self::F64 => Type::F64,
             Self::Bf16 => Type::Bf16,
         }

@@ -1,6 +1,6 @@
 //! The bytes of a box, in shared memory and in the tensor.
 
-use super::{CHUNK, MAX_RANK, Swizzle, TensorMap};
+use super::{CHUNK, MAX_RANK, Swizzle, TensorElement, TensorMap};
 
 /// Contiguous bytes of a tensor's box, as they are stored in shared and in global memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,7 @@ pub struct TilePiece {
 pub(crate) struct Tile {
     /// Pieces of the box in the order of its elements, first dimension fastest.
     pub(crate) pieces: Vec<TilePiece>,
+    pub(crate) element: TensorElement,
     /// Value of the bytes outside of the tensor, repeated.
     fill: [u8; 2],
 }
@@ -27,7 +28,7 @@ impl Tile {
     /// Creates the box of a map at `coordinates`, which is stored at `shared` in shared memory. Rows of
     /// the tensor end at the next multiple of `unit` bytes.
     pub(crate) fn new(map: &TensorMap, coordinates: [i32; MAX_RANK], shared: u64, unit: u64) -> Self {
-        let mut tile = Self { pieces: Vec::new(), fill: map.fill() };
+        let mut tile = Self { pieces: Vec::new(), element: map.element, fill: map.fill() };
         let (counts, width) = (map.counts(), u64::from(map.element.bytes()));
         let row_bytes = counts[0] * width;
         // Rows that are shorter than the swizzle begin at multiples of its span.
@@ -73,6 +74,15 @@ impl Tile {
         self.fill.iter().copied().cycle().take(bytes as usize).collect()
     }
 
+    /// Converts bytes that were read from the tensor.
+    pub(crate) fn convert(&self, data: &mut [u8]) {
+        if matches!(self.element, TensorElement::Tf32 | TensorElement::Tf32Ftz) {
+            for bytes in data.as_chunks_mut().0 {
+                *bytes = rounded_to_tf32(u32::from_le_bytes(*bytes)).to_le_bytes();
+            }
+        }
+    }
+
     /// Returns each piece with its bytes in the data of the box.
     pub(crate) fn parts<'d>(&'d self, data: &'d [u8]) -> impl Iterator<Item = (TilePiece, &'d [u8])> {
         let mut rest = data;
@@ -82,6 +92,16 @@ impl Tile {
             (piece, part)
         })
     }
+}
+
+/// Rounds a float to 11 significant bits, ties to even. An H200 replaces NaNs by this one, without sign.
+fn rounded_to_tf32(bits: u32) -> u32 {
+    const DROPPED: u32 = 0x1fff;
+    if f32::from_bits(bits).is_nan() {
+        return 0x7fff_e000;
+    }
+    let is_odd = bits >> DROPPED.count_ones() & 1;
+    (bits + DROPPED / 2 + is_odd) & !DROPPED
 }
 
 impl Swizzle {

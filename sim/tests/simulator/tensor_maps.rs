@@ -192,8 +192,13 @@ impl Case {
 
     /// Runs a body on the box. Returns `tile` and the tensor's buffer before and after it.
     fn run(&self, body: &str) -> [Vec<u8>; 4] {
+        self.run_on(&noise(self.buffer_bytes() - BEFORE, 7), body)
+    }
+
+    /// Runs a body on the box of a tensor of the given bytes, and returns the same as [`Self::run`].
+    fn run_on(&self, bytes: &[u8], body: &str) -> [Vec<u8>; 4] {
         let gpu = Gpu::new(device());
-        let tensor = noise(self.buffer_bytes(), 7);
+        let tensor = [&noise(BEFORE, 8), bytes].concat();
         let buffer = upload(&gpu, &tensor);
         let map = TensorMap { address: buffer + BEFORE as u64, ..self.map };
         let filled = if body.contains("bulk_group") {
@@ -261,7 +266,7 @@ fn swizzled(swizzle: Swizzle, offset: usize) -> usize {
     row * row_bytes + (column ^ pattern) * 16 + offset % 16
 }
 
-use TensorElement::{Bf16, F16, F32, F64, S32, S64, U8, U16, U32, U64};
+use TensorElement::{Bf16, F16, F32, F32Ftz, F64, S32, S64, Tf32, Tf32Ftz, U8, U16, U32, U64};
 
 #[test]
 fn boxes_of_each_rank_are_loaded_and_stored() {
@@ -317,6 +322,45 @@ fn elements_outside_of_the_tensor_are_filled_and_not_written() {
         Case::new(U32, &[33, 11], &[16, 4], &[at, at]).check_load(&[0]);
     }
     Case::new(U8, &[16, 3, 3], &[32, 5, 5], &[-16, -1, -1]).check_load(&[0]);
+}
+
+/// Words of single-precision floats, and what an H200 loads of elements of type [`Tf32`].
+const ROUNDED: [[u32; 2]; 16] = [
+    [0x3f80_0000, 0x3f80_0000],
+    [0x3f80_0fff, 0x3f80_0000],
+    [0x3f80_1000, 0x3f80_0000],
+    [0x3f80_1001, 0x3f80_2000],
+    [0x3f80_2fff, 0x3f80_2000],
+    [0x3f80_3000, 0x3f80_4000],
+    [0x3f80_3001, 0x3f80_4000],
+    [0x0000_0001, 0x0000_0000],
+    [0x807f_ffff, 0x8080_0000],
+    [0x0080_0fff, 0x0080_0000],
+    [0x7f80_0000, 0x7f80_0000],
+    [0xff80_0001, 0x7fff_e000],
+    [0x7fc0_1234, 0x7fff_e000],
+    [0x7f7f_ffff, 0x7f80_0000],
+    [0xbf80_1000, 0xbf80_0000],
+    [0xbf80_3000, 0xbf80_4000],
+];
+
+#[test]
+fn loads_round_to_tf32_and_stores_keep_bits() {
+    let words = |column: usize| ROUNDED.map(|row| row[column].to_le_bytes()).concat();
+    for (element, column) in [(F32, 0), (F32Ftz, 0), (Tf32, 1), (Tf32Ftz, 1)] {
+        let case = Case::new(element, &[16], &[16], &[0]);
+        let [_, tile, ..] = case.run_on(&words(0), &load(64));
+        assert_eq!(tile[..64], words(column), "{element:?}");
+        // Elements outside of the tensor are not rounded.
+        let outside = Case { at: [-16, 0, 0, 0, 0], ..case }.with(|map| map.fills_nan = true);
+        outside.check_load(&NAN);
+        case.check_store();
+    }
+    for element in [F32Ftz, Tf32, Tf32Ftz] {
+        let case = Case::new(element, &[16], &[16], &[-16]).with(|map| map.fills_nan = true);
+        let body = made(&case.map) + &load(case.tile_bytes()).replace("%map", "%held");
+        case.check_body(&body, &NAN);
+    }
 }
 
 #[test]
@@ -451,8 +495,11 @@ fn made(map: &TensorMap) -> String {
     }
     // The numbers of the manual's table.
     let element = match map.element {
+        F32Ftz => 8,
         F64 => 9,
         Bf16 => 10,
+        Tf32 => 11,
+        Tf32Ftz => 12,
         other => other as u32,
     };
     set("elemtype", "b32", element.to_string());

@@ -27,11 +27,9 @@ fn element(kind: CUtensorMapDataType) -> Outcome<TensorElement> {
         CU_TENSOR_MAP_DATA_TYPE_FLOAT32 => TensorElement::F32,
         CU_TENSOR_MAP_DATA_TYPE_FLOAT64 => TensorElement::F64,
         CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 => TensorElement::Bf16,
-        CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ..=CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ => {
-            return unsupported(format!(
-                "tensor maps of elements of type {kind} are not simulated; types 0 to 9 are"
-            ));
-        }
+        CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ => TensorElement::F32Ftz,
+        CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 => TensorElement::Tf32,
+        CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ => TensorElement::Tf32Ftz,
         _ => return invalid(format!("element type of the tensor map is {kind}; allowed is 0 to 12")),
     })
 }

@@ -69,6 +69,7 @@ impl ClusterState {
                         read(launch, shared, (space, piece.shared), part);
                     } else if let Some(global) = piece.global {
                         read(launch, shared, (space, global), part);
+                        tile.convert(part);
                     }
                 }
                 data

@@ -384,8 +384,8 @@ fn text_of_copies_and_clusters_that_is_not_supported() {
         "operand 2 of `.swizzle_mode` must be a constant, of the supported values 0 to 3",
     );
     ends(
-        "tensormap.replace.tile.elemtype.global.b1024.b32 [%rd0], 8;",
-        "elements of type 8 (`.f32.ftz`) are not supported",
+        "tensormap.replace.tile.elemtype.global.b1024.b32 [%rd0], 13;",
+        "operand 2 of `.elemtype` must be a constant, of the supported values 0 to 12",
     );
     ends(
         "tensormap.replace.tile.global_stride.global.b1024.b64 [%rd0], %r0, %rd0;",
