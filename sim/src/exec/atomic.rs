@@ -111,8 +111,8 @@ impl Warp {
     }
 }
 
-/// Returns the new value of an atomic. Single-precision sums flush subnormals in global memory and keep
-/// them in shared memory, as PTX specifies.
+/// Returns the new value of an atomic. Single-precision sums flush subnormals if `flushes` is set: PTX
+/// specifies that those in global memory do, and those in shared memory do not.
 pub(super) fn combine(
     operation: AtomicOp,
     ty: Type,
@@ -123,6 +123,14 @@ pub(super) fn combine(
 ) -> u64 {
     match operation {
         AtomicOp::Add => add(ty, flushes, old, operand),
+        AtomicOp::Min | AtomicOp::Max if ty.is_float() => {
+            let arithmetic = match operation {
+                AtomicOp::Min => Arithmetic::Min,
+                _ => Arithmetic::Max,
+            };
+            let imm = soft_constant(arithmetic, Mode::NEAREST, ty);
+            u64::from(soft_words(imm, [old as u32, operand as u32, 0]))
+        }
         AtomicOp::Min | AtomicOp::Max => {
             let less = match ty {
                 Type::S32 => (old as u32 as i32) < (operand as u32 as i32),

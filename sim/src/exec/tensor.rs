@@ -7,7 +7,7 @@ use crate::error::{FaultKind, TensorMapProblem};
 use crate::lanes::lanes_of;
 use crate::memory::{Space, classify, window};
 use crate::program::{AtomicOp, Place, Signal, Slot, TensorOp};
-use crate::tensor_map::{CHUNK, MapField, TensorMap, Tile};
+use crate::tensor_map::{CHUNK, MapField, TensorElement, TensorMap, Tile};
 
 use super::flight::{Bulk, Target};
 use super::reach::aligned;
@@ -90,15 +90,10 @@ impl Warp {
             return fault(TensorMapProblem::Rank { rank: map.rank, needed: op.rank });
         }
         let Some(operation) = op.change else { return Ok((map, None)) };
-        // Bitwise operations are defined for untyped bits.
-        let bits = if map.element.bytes() == 4 { Type::B32 } else { Type::B64 };
-        let types = [map.element.ty(), bits];
-        let wide = map.element.bytes() >= 4 && !map.element.is_float();
-        let allowed = types.into_iter().find(|&ty| operation.allows(ty) && (ty != bits || wide));
-        match allowed {
-            Some(ty) => Ok((map, Some((operation, ty)))),
-            None => fault(TensorMapProblem::Element { element: map.element }),
+        if !reduces(operation, map.element) {
+            return fault(TensorMapProblem::Element { element: map.element });
         }
+        Ok((map, Some((operation, map.element.ty()))))
     }
 
     /// Returns the space and the address within it of a lane's tensor map.
@@ -218,6 +213,18 @@ fn check_coordinates(
         }
     }
     Ok(())
+}
+
+/// Returns whether an H200 reduces elements by an operation.
+fn reduces(operation: AtomicOp, element: TensorElement) -> bool {
+    use TensorElement::{Bf16, F16, S32, S64, U8, U16, U32, U64};
+    match operation {
+        AtomicOp::Add => !matches!(element, U8 | U16 | S64),
+        AtomicOp::Min | AtomicOp::Max => matches!(element, U32 | S32 | U64 | S64 | F16 | Bf16),
+        AtomicOp::And | AtomicOp::Or | AtomicOp::Xor => matches!(element, U32 | S32 | U64),
+        AtomicOp::Inc | AtomicOp::Dec => element == U32,
+        _ => false,
+    }
 }
 
 fn map_fault<T>((space, address): (Space, u64), problem: TensorMapProblem, lane: usize) -> Outcome<T> {

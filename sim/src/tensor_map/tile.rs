@@ -19,7 +19,7 @@ pub struct TilePiece {
 pub(crate) struct Tile {
     /// Pieces of the box in the order of its elements, first dimension fastest.
     pub(crate) pieces: Vec<TilePiece>,
-    pub(crate) element: TensorElement,
+    element: TensorElement,
     /// Value of the bytes outside of the tensor, repeated.
     fill: [u8; 2],
 }
@@ -81,6 +81,12 @@ impl Tile {
                 *bytes = rounded_to_tf32(u32::from_le_bytes(*bytes)).to_le_bytes();
             }
         }
+    }
+
+    /// Returns whether single-precision sums flush subnormals. Unlike other sums in global memory, those
+    /// of `F32` and `Tf32` do not on an H200.
+    pub(crate) fn flushes_sums(&self) -> bool {
+        matches!(self.element, TensorElement::F32Ftz | TensorElement::Tf32Ftz)
     }
 
     /// Returns each piece with its bytes in the data of the box.

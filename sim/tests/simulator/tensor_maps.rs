@@ -192,20 +192,21 @@ impl Case {
 
     /// Runs a body on the box. Returns `tile` and the tensor's buffer before and after it.
     fn run(&self, body: &str) -> [Vec<u8>; 4] {
-        self.run_on(&noise(self.buffer_bytes() - BEFORE, 7), body)
-    }
-
-    /// Runs a body on the box of a tensor of the given bytes, and returns the same as [`Self::run`].
-    fn run_on(&self, bytes: &[u8], body: &str) -> [Vec<u8>; 4] {
-        let gpu = Gpu::new(device());
-        let tensor = [&noise(BEFORE, 8), bytes].concat();
-        let buffer = upload(&gpu, &tensor);
-        let map = TensorMap { address: buffer + BEFORE as u64, ..self.map };
         let filled = if body.contains("bulk_group") {
             noise(SHARED as usize, 99)
         } else {
             vec![UNTOUCHED; SHARED as usize]
         };
+        self.run_on(&noise(self.buffer_bytes() - BEFORE, 7), filled, body)
+    }
+
+    /// Runs a body on a tensor and a `tile` of the given bytes; returns the same as [`Self::run`].
+    fn run_on(&self, bytes: &[u8], mut filled: Vec<u8>, body: &str) -> [Vec<u8>; 4] {
+        let gpu = Gpu::new(device());
+        let tensor = [&noise(BEFORE, 8), bytes].concat();
+        let buffer = upload(&gpu, &tensor);
+        let map = TensorMap { address: buffer + BEFORE as u64, ..self.map };
+        filled.resize(SHARED as usize, UNTOUCHED);
         let out = upload(&gpu, &vec![0; SHARED as usize]);
         let mut held = [0; 136];
         held[128..].copy_from_slice(&map.address.to_le_bytes());
@@ -349,7 +350,7 @@ fn loads_round_to_tf32_and_stores_keep_bits() {
     let words = |column: usize| ROUNDED.map(|row| row[column].to_le_bytes()).concat();
     for (element, column) in [(F32, 0), (F32Ftz, 0), (Tf32, 1), (Tf32Ftz, 1)] {
         let case = Case::new(element, &[16], &[16], &[0]);
-        let [_, tile, ..] = case.run_on(&words(0), &load(64));
+        let [_, tile, ..] = case.run_on(&words(0), Vec::new(), &load(64));
         assert_eq!(tile[..64], words(column), "{element:?}");
         // Elements outside of the tensor are not rounded.
         let outside = Case { at: [-16, 0, 0, 0, 0], ..case }.with(|map| map.fills_nan = true);
@@ -379,7 +380,7 @@ fn element_strides_skip_elements() {
 #[test]
 fn reductions_combine_elements_with_the_tensor() {
     let apply = |operation: &str, element, combine: fn(u64, u64) -> u64| {
-        let case = Case::new(element, &[30, 12], &[16, 6], &[20, 9]);
+        let case = Case::new(element, &[30, 12], &[16, 6], &[24, 9]);
         let [filled, _, mut expected, after] = case.run(&store(operation));
         let width = element.bytes() as usize;
         let value = |bytes: &[u8]| {
@@ -396,12 +397,67 @@ fn reductions_combine_elements_with_the_tensor() {
         assert!(after == expected, "{operation} of {element:?}");
     };
     apply("add", U32, |a, b| (a as u32).wrapping_add(b as u32).into());
-    apply("add", S64, u64::wrapping_add);
+    apply("add", U64, u64::wrapping_add);
     apply("min", S32, |a, b| (a as i32).min(b as i32) as u32 as u64);
     apply("max", U64, u64::max);
     apply("xor", U32, |a, b| a ^ b);
-    apply("or", S64, |a, b| a | b);
+    apply("min", S64, |a, b| (a as i64).min(b as i64) as u64);
+    apply("or", U64, |a, b| a | b);
+    apply("and", S32, |a, b| a & b);
+    apply("min", F16, |a, b| half_extreme(a as u16, b as u16, 0x7c00, false));
+    apply("max", F16, |a, b| half_extreme(a as u16, b as u16, 0x7c00, true));
+    apply("min", Bf16, |a, b| half_extreme(a as u16, b as u16, 0x7f80, false));
+    apply("max", Bf16, |a, b| half_extreme(a as u16, b as u16, 0x7f80, true));
     apply("inc", U32, |a, b| if a >= b { 0 } else { a + 1 });
+}
+
+/// Returns the extreme of two floats of 16 bits: a number before a NaN, and -0 below 0.
+fn half_extreme(a: u16, b: u16, infinity: u16, max: bool) -> u64 {
+    let magnitude = |bits: u16| i32::from(bits & 0x7fff);
+    let key = |bits: u16| if bits >> 15 == 1 { -1 - magnitude(bits) } else { magnitude(bits) };
+    let is_nan = |bits: u16| magnitude(bits) > infinity.into();
+    let first = match (is_nan(a), is_nan(b)) {
+        (true, true) => return 0x7fff,
+        (false, false) => (key(a) < key(b)) != max,
+        (_, second) => second,
+    };
+    u64::from(if first { a } else { b })
+}
+
+#[test]
+fn sums_flush_subnormals_of_some_elements() {
+    // Each word added to itself, by an H200.
+    let mut doubled = [
+        0x4000_0000,
+        0x4000_0fff,
+        0x4000_1000,
+        0x4000_1001,
+        0x4000_2fff,
+        0x4000_3000,
+        0x4000_3001,
+        0x0000_0002,
+        0x80ff_fffe,
+        0x0100_0fff,
+        0x7f80_0000,
+        0x7fff_ffff,
+        0x7fff_ffff,
+        0x7f80_0000,
+        0xc000_1000,
+        0xc000_3000,
+    ];
+    let words = ROUNDED.map(|[word, _]| word.to_le_bytes()).concat();
+    let check = |element, expected: [u32; 16]| {
+        let case = Case::new(element, &[16], &[16], &[0]);
+        let [.., after] = case.run_on(&words, words.clone(), &store("add"));
+        let found: Vec<_> =
+            after[BEFORE..].as_chunks().0.iter().copied().map(u32::from_le_bytes).collect();
+        assert_eq!(found, expected, "{element:?}");
+    };
+    check(F32, doubled);
+    check(Tf32, doubled);
+    (doubled[7], doubled[8]) = (0, 0x8000_0000);
+    check(F32Ftz, doubled);
+    check(Tf32Ftz, doubled);
 }
 
 #[test]
@@ -607,15 +663,28 @@ fn wrong_copies_are_faults() {
             .replace("[bar];", "[bar], 2;"),
         "block rank 1",
     );
-    for operation in ["min", "and"] {
-        let case = Case::new(F32, &[32], &[32], &[0]);
+    for (operation, element) in [
+        ("min", F32),
+        ("and", F32),
+        ("add", S64),
+        ("and", S64),
+        ("inc", S64),
+        ("inc", U64),
+        ("inc", S32),
+        ("add", U16),
+        ("xor", U16),
+        ("and", U8),
+        ("and", F16),
+        ("max", F64),
+    ] {
+        let case = Case::new(element, &[16], &[16], &[0]);
         let (kind, text) = fault(&store(operation), |map| {
             let address = TensorMap::decode(map).expect("a map").address;
             *map = TensorMap { address, ..case.map }.encode().expect("valid");
         });
         assert!(matches!(kind, FaultKind::TensorMap { problem: TensorMapProblem::Element { .. }, .. }));
         assert!(
-            text.contains("elements of type F32, for which this reduction is not supported"),
+            text.contains(&format!("elements of type {element:?}, for which this reduction is not")),
             "{text}"
         );
     }

@@ -82,11 +82,11 @@ impl ClusterState {
         let data = bulk.data.as_deref().unwrap_or_default();
         match bulk.to {
             Target::Global(address) => match &bulk.tile {
-                None => put_global(launch, address, data, bulk.change),
+                None => put_global(launch, address, data, bulk.change, true),
                 Some(tile) => {
                     for (piece, part) in tile.parts(data) {
                         if let Some(global) = piece.global {
-                            put_global(launch, global, part, bulk.change);
+                            put_global(launch, global, part, bulk.change, tile.flushes_sums());
                         }
                     }
                 }
@@ -228,13 +228,19 @@ fn read(launch: &Launched<'_>, shared: &[u8], (space, address): (Space, u64), da
     }
 }
 
-fn put_global(launch: &Launched<'_>, address: u64, data: &[u8], change: Option<(AtomicOp, Type)>) {
+fn put_global(
+    launch: &Launched<'_>,
+    address: u64,
+    data: &[u8],
+    change: Option<(AtomicOp, Type)>,
+    flushes: bool,
+) {
     let Some(memory) = launch.view.find(address, data.len() as u64, &mut 0) else { return };
     let at = address - memory.base();
     match change {
         None => memory.write(at, data),
         Some((operation, ty)) => each_element(ty, data, |offset, operand| {
-            let change = |old| combine(operation, ty, true, old, operand, 0);
+            let change = |old| combine(operation, ty, flushes, old, operand, 0);
             memory.update(at + offset, ty.bytes(), change);
         }),
     }
