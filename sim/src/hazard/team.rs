@@ -16,6 +16,8 @@ pub(super) struct Warp {
     ordered_all: u32,
     /// For each lane, the time and member mask of its last synchronisation with a part of the warp.
     ordered_some: [(u32, u32); 32],
+    /// Time of the last arrival at the cluster's barrier that is a release.
+    arrived: u32,
     /// Clock at the last fence, which later relaxed writes publish.
     pub(super) fenced: Option<Clock>,
     /// Publications (clocks of releases) seen by relaxed reads, which the next fence acquires.
@@ -210,13 +212,18 @@ impl Team {
 
     pub(super) fn cluster_arrive(&mut self, agent: u32, releases: bool) {
         if releases {
-            self.cluster.join(&self.warps[agent as usize].clock);
+            let warp = &mut self.warps[agent as usize];
+            warp.arrived = warp.time;
+            self.cluster.join(&warp.clock);
             self.advance(agent);
         }
     }
 
     pub(super) fn cluster_wait(&mut self, agent: u32) {
-        self.warps[agent as usize].clock.join(&self.cluster);
+        let warp = &mut self.warps[agent as usize];
+        // Lanes are not ordered by accesses between the arrival and the wait.
+        warp.ordered_all = warp.ordered_all.max(warp.arrived);
+        warp.clock.join(&self.cluster);
     }
 
     pub(super) fn mbarrier_arrive(&mut self, agent: u32, at: (u32, u64)) {

@@ -394,6 +394,21 @@ fn other_blocks_of_a_cluster_are_ordered_by_its_barrier() {
 }
 
 #[test]
+fn lanes_of_a_warp_are_ordered_by_the_barrier_of_the_cluster() {
+    let of = |arrive: &str, between: &str| {
+        let body = format!(
+            "setp.eq.u32 %p0, %r0, 0; @%p0 st.shared.u32 [sh], 1; {arrive}; {between} barrier.cluster.wait;
+             ld.shared.u32 %r2, [sh];"
+        );
+        kinds(&body, 1, 32)
+    };
+    assert_eq!(of("barrier.cluster.arrive", ""), NONE);
+    assert_eq!(of("barrier.cluster.arrive.relaxed", ""), [ReadWriteRace]);
+    // A store after the arrival is not ordered by the barrier.
+    assert_eq!(of("barrier.cluster.arrive", "@%p0 st.shared.u32 [sh], 2;"), [ReadWriteRace]);
+}
+
+#[test]
 fn a_shuffle_from_a_lane_outside_of_its_members_is_found() {
     let body = "setp.lt.u32 %p0, %r0, 8; @!%p0 bra E; shfl.sync.idx.b32 %r2, %r0, 9, 31, 0xff; E:";
     assert_eq!(kinds(body, 1, 32), [HazardKind::ShuffleFromInactive]);

@@ -38,7 +38,7 @@ fn kernel(rank: u32, body: &str) -> Module {
             add.u32 %k, %k, 128; setp.lt.u32 %more, %k, {SHARED}; @%more bra FILL;
             @%first mbarrier.init.shared::cta.b64 [bar], 1; fence.mbarrier_init.release.cluster;
             fence.proxy.async.shared::cta;
-            bar.sync 0; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+            barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
             {body}
             mad.lo.u32 %k, %rank, {SHARED}, %i; cvt.u64.u32 %to, %k; add.u64 %to, %out, %to; mov.u32 %k, %i;
         OUT: mov.u32 %s, tile; add.u32 %s, %s, %k; ld.shared.u32 %w, [%s]; st.global.u32 [%to], %w;
