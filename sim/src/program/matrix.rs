@@ -223,7 +223,7 @@ impl Sparsity {
     }
 
     /// Returns the position in its chunk of one of the chunk's elements.
-    pub(crate) const fn position(element: Element, indices: u32, index: u32) -> u32 {
+    pub(crate) fn position(element: Element, indices: u32, index: u32) -> u32 {
         let kept = Self::kept(element);
         let at = indices >> (index * 2 / kept * 2) & 3;
         if kept == 1 { at / 2 } else { at * (kept / 2) + index % (kept / 2) }

@@ -113,7 +113,7 @@ fn rounded_to_tf32(bits: u32) -> u32 {
 impl Swizzle {
     /// Returns the address at which a byte is stored: chunk c of the i-th 128 bytes is at c ^ i, within
     /// the span.
-    const fn address(self, address: u64) -> u64 {
+    fn address(self, address: u64) -> u64 {
         address ^ (address >> 3 & (self.span() as u64 - CHUNK))
     }
 }
