@@ -58,7 +58,9 @@ fn conclude(name: &'static str, carried_out: std::thread::Result<Outcome>) -> c_
     match carried_out.unwrap_or_else(|panic| Err(panicked(&*panic))) {
         Ok(()) => CUDA_SUCCESS,
         Err(failure) => {
-            if let Some(detail) = failure.detail.as_ref().filter(|_| tells() && name != QUESTION) {
+            if let Some(detail) =
+                failure.detail.as_ref().filter(|_| tells() && !is_answer(name, failure.code))
+            {
                 tell(name, detail);
             }
             if let Some(call) = AFTER_REFUSAL.get().filter(|_| is_refusal(failure.code)) {
@@ -113,9 +115,10 @@ fn check_process() -> Outcome {
 /// Environment variable that makes failures print their detail on stderr, as programs only get codes.
 const TELL_VARIABLE: &str = "WARPFOLD_SIM_TELL";
 
-/// The function by which programs ask whether an address is the driver's. Its failure is an answer, and
-/// is not printed.
-const QUESTION: &str = "cuPointerGetAttribute";
+/// Returns whether a failure only says that an address is not the driver's, which programs ask.
+fn is_answer(name: &str, code: c_int) -> bool {
+    name == "cuPointerGetAttribute" && code == CUDA_ERROR_INVALID_VALUE
+}
 
 fn tells() -> bool {
     static TELLS: OnceLock<bool> = OnceLock::new();
