@@ -340,7 +340,7 @@ pub enum FaultKind {
     /// An access outside the memory of the state space.
     #[error("{access} of {bytes} bytes at {space} address {address:#x} is out of bounds; {allowed}")]
     OutOfBounds {
-        /// `load`, `store`, `atomic`, `copy` or `mbarrier`.
+        /// The kind of access, such as `load`, `atomic`, `copy` or `tensor map`.
         access: &'static str,
         /// The state space of the address.
         space: Space,

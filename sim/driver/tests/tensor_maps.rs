@@ -182,7 +182,8 @@ fn arguments_out_of_range_are_refused() {
     for (mode, elements) in [(1, 12), (2, 20), (3, 36)] {
         let (code, _) = encoded(|of| (of.swizzle, of.box_extent[0]) = (mode, elements));
         assert_eq!(code, CUDA_ERROR_INVALID_VALUE);
-        assert!(detail().contains("allowed is at most the span of the swizzle"), "{}", detail());
+        let span = format!("allowed is at most {:#x}, the span of the swizzle", 16 << mode);
+        assert!(detail().contains(&span), "{}", detail());
     }
     invalid(|of| of.box_extent = [256; 5], "is 0x40000; allowed is at most 0x38c00");
     for element in 13..=16 {

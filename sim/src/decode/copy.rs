@@ -6,7 +6,7 @@ use crate::program::{
     AsyncOp, AtomicOp, Bytes, CopyOp, GroupOp, MbarrierKind, MbarrierOp, Op, Place, Signal, Slot,
     SlotOrRow, TensorOp,
 };
-use crate::tensor_map::{MapField, Swizzle, TensorElement};
+use crate::tensor_map::{MapField, Swizzle, TensorElement, TensorMap};
 
 use super::context::{Context, Result, immediate};
 use super::mbarrier::{at, push};
@@ -195,6 +195,9 @@ fn tensor(cx: &mut Cx<'_, '_, '_>, reduces: bool) -> Result<Op> {
         if reduces { &[[GLOBAL, OWN]] } else { &[[ANY, GLOBAL], [OWN, GLOBAL], [GLOBAL, OWN]] };
     let Route { to, from, by_group, multicast, policy } = route(cx, allowed)?;
     let change = reduces.then(|| memory::operation(cx)).transpose()?;
+    if let Some(AtomicOp::Exchange | AtomicOp::CompareSwap) = change {
+        return Err("tensors are reduced by operations other than `.exch` and `.cas`".to_owned());
+    }
     let operands = 2 + usize::from(!by_group) + usize::from(multicast) + usize::from(policy);
     cx.arity(operands..=operands)?;
     let (map, coordinates) = box_in_tensor(cx, usize::from(!by_group), rank)?;
@@ -216,6 +219,9 @@ pub(super) fn tensormap(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
         cx.require("a modifier", &[("sync", ())])?;
         cx.require("a modifier", &[("aligned", ())])?;
         cx.arity(3..=3)?;
+        if immediate(cx.operand(2)?, Type::U32) != Some(TensorMap::BYTES as u64) {
+            return Err(format!("`tensormap.cp_fenceproxy` copies {} bytes", TensorMap::BYTES));
+        }
         let places = [memory::place(cx, cx.operand(0)?, to)?, memory::place(cx, cx.operand(1)?, from)?];
         return Ok(push(cx, AsyncOp::CopyMap(places)));
     }
@@ -273,10 +279,8 @@ const MAP_ELEMENTS: [TensorElement; 13] = [
 fn map_field(cx: &Cx<'_, '_, '_>, name: &str) -> Result<MapField> {
     let constant = |below: u64| match immediate(cx.operand(1)?, Type::U32) {
         Some(value) if value < below => Ok(value as usize),
-        _ => Err(format!(
-            "operand 2 of `.{name}` must be a constant, of the supported values 0 to {}",
-            below - 1
-        )),
+        _ if below == 1 => Err(format!("operand 2 of `.{name}` must be the constant 0")),
+        _ => Err(format!("operand 2 of `.{name}` must be a constant from 0 to {}", below - 1)),
     };
     Ok(match name {
         "global_address" => MapField::Address,

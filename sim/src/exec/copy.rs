@@ -93,7 +93,7 @@ impl Warp {
         let address = self.addresses(&op.to)[lane];
         let receiver = if op.to.space == Space::Global {
             aligned("copy", Space::Global, address, unit, lane)?;
-            context.check_global(address, bytes, lane)?;
+            context.check_global("copy", address, bytes, lane)?;
             (Target::Global(address), Notice::Group(self.bulk_commits[lane]))
         } else {
             let (rank, address) = context.shared_place(&op.to, address, "copy", lane)?;
@@ -177,7 +177,7 @@ impl Warp {
         let address = self.addresses(&from)[lane];
         aligned("copy", from.space, address, BULK_UNIT, lane)?;
         if from.space == Space::Global {
-            context.check_global(address, bytes, lane)?;
+            context.check_global("copy", address, bytes, lane)?;
         } else {
             context.check_shared("copy", address, bytes, lane)?;
         }
@@ -271,6 +271,6 @@ fn check_few<P: Probe>(
     }
     aligned("copy", Space::Global, few.sources[lane], bytes.into(), lane)?;
     aligned("copy", Space::Shared, few.targets[lane], bytes.into(), lane)?;
-    context.check_global(few.sources[lane], wanted, lane)?;
+    context.check_global("copy", few.sources[lane], wanted, lane)?;
     context.check_shared("copy", few.targets[lane], bytes, lane)
 }

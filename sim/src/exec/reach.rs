@@ -51,14 +51,20 @@ impl<P: Probe> ExecContext<'_, P> {
         trouble(FaultKind::OutOfBounds { access, space, address, bytes, allowed }, lane as u32)
     }
 
-    pub(super) fn check_global(&mut self, address: u64, bytes: u32, lane: usize) -> Outcome<()> {
+    pub(super) fn check_global(
+        &mut self,
+        access: &'static str,
+        address: u64,
+        bytes: u32,
+        lane: usize,
+    ) -> Outcome<()> {
         let found = self.launch.view.find(address, bytes.into(), &mut self.hint);
         if bytes == 0 || found.is_some() {
             return Ok(());
         }
         let allowed = self.launch.view.missed(address, bytes.into(), |_| None);
         let space = Space::Global;
-        trouble(FaultKind::OutOfBounds { access: "copy", space, address, bytes, allowed }, lane as u32)
+        trouble(FaultKind::OutOfBounds { access, space, address, bytes, allowed }, lane as u32)
     }
 }
 

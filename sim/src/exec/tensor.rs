@@ -54,7 +54,7 @@ impl Warp {
         for piece in &tile.pieces {
             context.check_shared("copy", piece.shared, piece.bytes, lane)?;
             if let Some(global) = piece.global {
-                context.check_global(global, piece.bytes, lane)?;
+                context.check_global("copy", global, piece.bytes, lane)?;
             }
         }
         let notice = self.notice(context, op.signal, rank, lane)?;
@@ -162,7 +162,7 @@ impl<P: Probe> ExecContext<'_, P> {
         let held = |memory: &[u8]| memory.get(address as usize..)?.first_chunk().copied();
         Ok(match space {
             Space::Global => {
-                self.check_global(address, BYTES, lane)?;
+                self.check_global("tensor map", address, BYTES, lane)?;
                 let mut bytes = [0; TensorMap::BYTES];
                 if let Some(memory) = launch.view.find(address, BYTES.into(), &mut self.hint) {
                     memory.read(address - memory.base(), &mut bytes);

@@ -82,7 +82,7 @@ impl TensorElement {
     }
 }
 
-/// The exchange of 16-byte chunks of shared memory by which a box is stored.
+/// How the 16-byte chunks of a box are permuted in shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Swizzle {
     /// No exchange.
@@ -195,7 +195,8 @@ impl TensorMap {
         fills_nan: false,
     };
 
-    /// Checks all arguments as CUDA's driver does.
+    /// Checks all arguments. The limits are those of CUDA's driver, except that a box may have at most
+    /// the bytes of a block's shared memory.
     ///
     /// # Errors
     /// The first argument that is out of range.
@@ -223,8 +224,13 @@ impl TensorMap {
         let inner = u64::from(self.box_extent[0] * self.element.bytes());
         test(inner.is_multiple_of(CHUNK), "size of a box row in bytes", inner, "a multiple of 0x10")?;
         if self.swizzle != Swizzle::None {
+            let allowed = match self.swizzle {
+                Swizzle::B32 => "at most 0x20, the span of the swizzle",
+                Swizzle::B64 => "at most 0x40, the span of the swizzle",
+                _ => "at most 0x80, the span of the swizzle",
+            };
             let holds = inner <= self.swizzle.span().into();
-            test(holds, "size of a box row in bytes", inner, "at most the span of the swizzle")?;
+            test(holds, "size of a box row in bytes", inner, allowed)?;
         }
         let bytes = self.tile_bytes();
         let holds = bytes <= MOST_TILE_BYTES;

@@ -737,7 +737,7 @@ fn maps_check_their_arguments() {
     says(|map| map.address = 8, "address of the tensor map is 0x8; allowed is a multiple of 0x10");
     says(
         |map| map.swizzle = Swizzle::B64,
-        "size of a box row in bytes of the tensor map is 0x80; allowed is at most the span of the swizzle",
+        "size of a box row in bytes of the tensor map is 0x80; allowed is at most 0x40, the span of the swizzle",
     );
 }
 

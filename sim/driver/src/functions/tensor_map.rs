@@ -107,7 +107,8 @@ pub(crate) fn cuTensorMapEncodeTiled(
         );
     }
     let dimensions = rank as usize;
-    // SAFETY: the caller passes as many values as the tensor has dimensions, and a stride less.
+    // SAFETY: by the manual, each array is null or has a value for each dimension, and `strides` one
+    // value less. `rank` has been checked to be from 1 to 5.
     let (extents, steps, boxes, element_steps) = unsafe {
         (
             list(extent, dimensions)?,

@@ -381,19 +381,31 @@ fn text_of_copies_and_clusters_that_is_not_supported() {
     );
     ends(
         "tensormap.replace.tile.swizzle_mode.global.b1024.b32 [%rd0], 4;",
-        "operand 2 of `.swizzle_mode` must be a constant, of the supported values 0 to 3",
+        "operand 2 of `.swizzle_mode` must be a constant from 0 to 3",
     );
     ends(
         "tensormap.replace.tile.elemtype.global.b1024.b32 [%rd0], 13;",
-        "operand 2 of `.elemtype` must be a constant, of the supported values 0 to 12",
+        "operand 2 of `.elemtype` must be a constant from 0 to 12",
     );
     ends(
         "tensormap.replace.tile.global_stride.global.b1024.b64 [%rd0], %r0, %rd0;",
-        "operand 2 of `.global_stride` must be a constant, of the supported values 0 to 3",
+        "operand 2 of `.global_stride` must be a constant from 0 to 3",
     );
     ends(
         "tensormap.replace.tile.rank.global.b1024.b64 [%rd0], %rd0;",
         "`tensormap` has no form for type `.b64` with these modifiers",
+    );
+    ends(
+        "tensormap.replace.tile.interleave_layout.global.b1024.b32 [%rd0], 1;",
+        "operand 2 of `.interleave_layout` must be the constant 0",
+    );
+    ends(
+        "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd0], [sh], 64;",
+        "`tensormap.cp_fenceproxy` copies 128 bytes",
+    );
+    ends(
+        "cp.reduce.async.bulk.tensor.1d.global.shared::cta.exch.bulk_group [%rd0, {%r0}], [sh];",
+        "tensors are reduced by operations other than `.exch` and `.cas`",
     );
     ends(
         "mapa.u32 %r1, %r0, 0;",
