@@ -8,6 +8,7 @@ use crate::effort::{Effort, INSTRUCTION};
 use crate::lexer::Failure;
 use crate::location::Location;
 use crate::memory::Space;
+use crate::program::MAX_LOCAL;
 
 use super::call::{Nested, Outlined, Site};
 use super::locations::{Body, Locations};
@@ -16,7 +17,6 @@ use super::symbols::{ModuleSymbols, Scopes, SharedVariable, Symbol};
 const STEPS_PER_DECLARATION: u64 = 64;
 /// Steps of [`Effort`] that each entry spends for each of the module's shared variables.
 const STEPS_PER_VARIABLE: u64 = 64;
-pub(super) const MAX_LOCAL: u64 = 512 << 10;
 
 #[derive(Debug, Default)]
 pub(super) struct Flat<'a, 's> {

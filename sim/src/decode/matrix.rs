@@ -73,8 +73,8 @@ pub(super) const fn sums(element: Element) -> &'static [Element] {
 /// `wmma` fragments of halves take eight registers, regardless of the shape.
 const WMMA_HALVES: u32 = 8;
 
-/// Returns the shape of A without its zeros in a product of a sparse A, and the element types of the
-/// product: those for which `mma` has a dense product of that shape, with exceptions.
+/// Returns the shape of the stored half of A, and the element types that `mma.sp` supports for a shape:
+/// those of the dense product with the stored shape, with exceptions.
 fn sparse(shape: Shape) -> (Shape, Vec<Element>) {
     let stored = Shape { k: shape.k / 2, ..shape };
     let dense = MMA.iter().find(|(_, dense, _)| *dense == stored && shape.m == 16);

@@ -7,10 +7,10 @@
 use crate::error::{CallDepth, FaultKind, shortened};
 use crate::lanes::{for_each_lane, lanes_of};
 use crate::observe::{Branch, Detail};
-use crate::program::{Call, NOWHERE, Part, Program};
+use crate::program::{Call, MAX_LOCAL, NOWHERE, Part, Program};
 
 use super::control::Split;
-use super::stack::{Activation, MAX_STACK};
+use super::stack::Activation;
 use super::warp::{Next, Warp};
 use super::{ExecContext, Outcome, Probe, trouble};
 
@@ -69,10 +69,10 @@ impl Warp {
         let top = stack.top;
         let begin = u64::from(top).next_multiple_of(program.frame_align.into());
         let end = begin + u64::from(function.bytes);
-        if stack.calls.len() == MAX_DEPTH || end > MAX_STACK {
+        if stack.calls.len() == MAX_DEPTH || end > MAX_LOCAL {
             let name = shortened(&function.name).into_owned();
             let depth = stack.calls.len() as u32;
-            let depth = CallDepth { name, depth, most: MAX_DEPTH as u32, end, bytes: MAX_STACK };
+            let depth = CallDepth { name, depth, most: MAX_DEPTH as u32, end, bytes: MAX_LOCAL };
             return trouble(FaultKind::CallDepth(depth), lane as u32);
         }
         self.grow_local(end as usize);

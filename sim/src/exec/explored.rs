@@ -218,7 +218,7 @@ impl Warp {
         let mut hasher = DefaultHasher::new();
         (self.pc, self.active, self.exited, &self.stack, &self.others).hash(&mut hasher);
         (&self.regs.words, &self.regs.doubles, &self.regs.predicates).hash(&mut hasher);
-        self.stacks.hash(&mut hasher);
+        (&self.stacks, &self.local).hash(&mut hasher);
         memory.hash_views(threads(warp), &mut hasher);
         hasher.finish()
     }

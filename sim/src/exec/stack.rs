@@ -2,13 +2,10 @@
 
 use crate::error::FaultKind;
 use crate::lanes::lanes_of;
-use crate::program::{LANES, Program, StackOp};
+use crate::program::{LANES, MAX_LOCAL, Program, StackOp};
 
 use super::warp::Warp;
 use super::{Outcome, trouble};
-
-/// Maximum local memory of a thread, in bytes.
-pub(super) const MAX_STACK: u64 = 512 << 10;
 
 /// The stack of one thread.
 #[derive(Debug, Default, Clone, Hash)]
@@ -51,8 +48,8 @@ impl Warp {
                     let bytes = self.value(bytes, lane);
                     let start = u64::from(top).next_multiple_of(align.into());
                     let end = start.saturating_add(bytes);
-                    if end > MAX_STACK {
-                        let kind = FaultKind::StackOverflow { bytes, in_use: top, limit: MAX_STACK };
+                    if end > MAX_LOCAL {
+                        let kind = FaultKind::StackOverflow { bytes, in_use: top, limit: MAX_LOCAL };
                         return trouble(kind, lane as u32);
                     }
                     self.grow_local(end as usize);

@@ -25,8 +25,8 @@ const LIMIT: u64 = 1_000_000;
 /// continued only when it can read a new value.
 ///
 /// Executions in which a load takes the value of a store that is executed after it (load buffering) are
-/// not included. Scopes narrower than `.gpu` give no ordering, and asynchronous copies read the memory
-/// as it was before the launches.
+/// not included. Scopes narrower than `.gpu` give no ordering, asynchronous copies read the memory as it
+/// was before the launches, and tensor maps that kernels write are not ordered.
 ///
 /// The launches start with the device's memory, which is restored after each execution.
 #[derive(Debug)]

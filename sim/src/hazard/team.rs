@@ -221,7 +221,8 @@ impl Team {
 
     pub(super) fn cluster_wait(&mut self, agent: u32) {
         let warp = &mut self.warps[agent as usize];
-        // Lanes are not ordered by accesses between the arrival and the wait.
+        // Orders the lanes' accesses before the warp's last arrival. If some lanes have already arrived
+        // for the next phase, their accesses before that arrival count as ordered too.
         warp.ordered_all = warp.ordered_all.max(warp.arrived);
         warp.clock.join(&self.cluster);
     }

@@ -171,9 +171,9 @@ pub(crate) struct Summing {
     pub(crate) round: Round,
 }
 
-/// Positions of the elements of a sparse matrix A. Its fragment holds one half of each row; the others
-/// are zeros. The metadata has four bits for each chunk of a row: two indices, which count quarters of
-/// the chunk.
+/// Which elements of a sparse matrix A are stored. A row is divided into chunks; the fragment holds half
+/// of each chunk, and the other elements are zero. The metadata has two indices of two bits for each
+/// chunk: the numbers of two of its quarters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sparsity {
     /// The register with the metadata.
@@ -222,7 +222,7 @@ impl Sparsity {
         }
     }
 
-    /// Returns the position in its chunk of one of the chunk's elements.
+    /// Returns the column, within its chunk, of the chunk's stored element `index`.
     pub(crate) fn position(element: Element, indices: u32, index: u32) -> u32 {
         let kept = Self::kept(element);
         let at = indices >> (index * 2 / kept * 2) & 3;

@@ -31,6 +31,9 @@ pub(crate) use warpgroup::{
 
 pub(crate) const LANES: usize = 32;
 
+/// Maximum local memory of a thread, in bytes.
+pub(crate) const MAX_LOCAL: u64 = 512 << 10;
+
 /// Bytes of shared memory reserved for the system in an entry that refers to them, as cooperative groups
 /// do.
 pub(crate) const RESERVED_SHARED: u32 = 1024;
