@@ -11,7 +11,7 @@
 #                                  `cargo xtask doctor --fetch-cuda`
 #
 # The sources come from crates.io and PyPI; docs/census.md has the results. Dependencies and the output of each test
-# are written to target/clients. The last line printed has the counts.
+# are written to target/clients. The last line printed has the counts; `cupy-tests` prints them for each file.
 #
 # Allocations are rounded up to 512 bytes, as on a GPU. With ROUND=1, accesses past the end of an array are faults.
 set -euo pipefail
@@ -130,7 +130,7 @@ cupy)
     "$python" scripts/cupy_functions.py
     ;;
 cupy-tests)
-    cupy pytest scipy
+    cupy pytest==9.2.0 scipy==1.17.1
     source_package cupy 14.2.0
     cd "$folder/cupy-14.2.0/tests"
     # Each file runs in a process of its own, because a lost context would make later tests fail.
@@ -143,7 +143,7 @@ cupy-tests)
     ;;
 triton)
     packages numpy==2.4.6 ml_dtypes==0.6.0 triton==3.6.0
-    # Triton compiles its launchers by the C compiler, and links them with the libcuda.so of this folder.
+    # Triton compiles its launchers by the C compiler, and links them with the libcuda.so.1 of this folder.
     export TRITON_LIBCUDA_PATH=$folder/lib TRITON_CACHE_DIR=$folder/triton-cache
     "$python" scripts/triton_kernels.py
     ;;

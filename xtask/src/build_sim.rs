@@ -89,10 +89,10 @@ pub(crate) fn cargo(workspace: &Workspace, optimized: bool, arguments: &[&OsStr]
     Ok(())
 }
 
-/// Names the libraries of a folder without their versions: in `unversioned` for programs that open them,
-/// in `link/lib64` for linkers. A wheel cannot contain symbolic links. So the first is an empty library
-/// that depends on the library, and the second a linker script, because linkers take no symbols from
-/// dependencies.
+/// Creates the names of the libraries without a version. The one in `unversioned`, for programs that
+/// open it, is an empty library that depends on the versioned one, because a wheel cannot contain
+/// symbolic links. The one in `link/lib64`, for linkers, is a script, because they take no symbols from
+/// the dependencies of a library.
 pub(crate) fn name_libraries(folder: &Path) -> Result<()> {
     let [lib, open, link] = ["lib", "unversioned", "link/lib64"].map(|name| folder.join(name));
     for made in [&open, &link] {

@@ -106,7 +106,7 @@ pub(crate) fn run(args: &Args) -> Result<Done> {
     command
         .args(rest)
         .env("LD_LIBRARY_PATH", preceded("LD_LIBRARY_PATH", &[&folder, &unversioned])?)
-        // For linkers that the program starts: `-lcuda` finds a linker script, which names libcuda.so.1.
+        // For linkers that the program starts: `-lcuda` and `-lcudart` find linker scripts.
         .env("LIBRARY_PATH", preceded("LIBRARY_PATH", &[&link.join("lib64"), &folder])?)
         .env("WARPFOLD_LIBCUDA", folder.join(LIBRARIES[0]))
         .env("WARPFOLD_SIM_DEVICES", args.gpus.to_string())

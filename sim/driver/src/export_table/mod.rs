@@ -9,7 +9,8 @@
 //!
 //! The identifiers, the indices and signatures of functions, and the input of the integrity check are
 //! facts that the project ZLUDA (github:vosen/ZLUDA, `dark_api`) has published. The seventh table has 94
-//! functions in driver 595.99, by a published test of another simulated driver.
+//! functions in driver 595.99, as a test of another simulated driver says
+//! (`test_cuda_13_4_runtime_table`).
 
 mod integrity;
 
@@ -196,7 +197,7 @@ unsafe extern "C" fn primary_context(ctx: *mut CUcontext, device: CUdevice) -> c
 }
 
 /// A flag per function of the runtime, set while a profiler wants its calls. The runtime refuses an
-/// array that is too short; this length suffices for CUDA 12.9 to 13.2.
+/// array that is too short; this length suffices for CUDA 12.9 to 13.5.
 static FUNCTION_FLAGS: [AtomicU32; 1024] = [const { AtomicU32::new(0) }; 1024];
 /// A flag per kind of event.
 static EVENT_FLAGS: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
