@@ -5,7 +5,6 @@ use crate::lanes::commit;
 use crate::program::{BarrierOp, BarrierReduce, Effect, LANES};
 
 use super::cluster::ClusterState;
-use super::turn::Turn;
 use super::warp::{Stop, Warp};
 use super::{ExecContext, LaneFault, Launched, Outcome, PlaceInGrid, Probe};
 
@@ -109,7 +108,7 @@ impl Block {
             }
             let fuel = launch.config.quantum.max(1).min(left.min(u64::from(u32::MAX)) as u32);
             let fuel = probe.guide().map_or(fuel, |guide| guide.fuel(fuel));
-            self.warps[index].turn = Turn::new(fuel);
+            self.warps[index].turn.begin(fuel);
             let stop = self.warps[index].run(context);
             self.end_turn(context, index, stop)?;
         }
@@ -136,7 +135,7 @@ impl Block {
         index: usize,
         stop: Outcome<Stop>,
     ) -> Result<(), Box<Fault>> {
-        let (launch, turn) = (context.launch, self.warps[index].turn);
+        let (launch, turn) = (context.launch, &self.warps[index].turn);
         context.total.warp_instructions += turn.executed();
         context.total.thread_instructions += turn.lanes();
         context.own().clock += turn.executed();

@@ -8,7 +8,6 @@ use crate::program::{Effect, Inst, Program};
 
 use super::block::{Block, Round};
 use super::cluster::ClusterState;
-use super::turn::Turn;
 use super::warp::{Stop, Warp};
 use super::{ExecContext, InstLocation, LaneFault, Launched, Steered};
 
@@ -34,7 +33,7 @@ impl Block {
         let warps = &mut self.warps[warp];
         let mut left = LOOKED_AT;
         while left != 0 {
-            warps.turn = Turn::new(left);
+            warps.turn.begin(left);
             let stop = warps.run(&mut context);
             // Counts at least 64 instructions, because polling shortens a turn.
             left = left.saturating_sub(warps.turn.executed().max(64) as u32);

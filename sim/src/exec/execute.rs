@@ -4,6 +4,7 @@
 //! Dispatching an instruction takes the host longer than executing it for a warp, so it is done once for
 //! all warps of a batch.
 
+use std::hint::cold_path;
 use std::sync::atomic::{Ordering, fence};
 
 use crate::error::FaultKind;
@@ -90,7 +91,17 @@ pub(super) fn execute<P: Probe>(
     while taken != given && others.is_none_or(|others| pc < others.next) {
         let inst = &program.code[pc as usize];
         if inst.leads && batch.iter().any(|member| member.warp.join == pc) {
-            break;
+            if others.is_some() {
+                break;
+            }
+            let Member { warp, end, .. } = &mut batch[0];
+            warp.pc = pc;
+            if !warp.leave() {
+                *end = Some(Ok(Stop::Exited));
+                return warp.turn.take(taken);
+            }
+            (pc, full) = (warp.pc, warp.active == FULL);
+            continue;
         }
         let mut executed = 0;
         if P::ENABLED {
@@ -148,10 +159,14 @@ pub(super) fn execute<P: Probe>(
                     let branch = Branch { taken: executed, diverged };
                     batch[0].warp.tell_wanted(context, executed, Detail::Branch(branch));
                 }
-                let Some(to) = branch(batch, inst, pc, (*target, *join)) else {
+                if let Some(to) = branch(batch, inst, pc, (*target, *join)) {
+                    pc = to;
+                    continue;
+                }
+                if others.is_some() {
                     return batch.iter_mut().for_each(|member| member.warp.turn.take(taken));
-                };
-                pc = to;
+                }
+                (pc, full) = (batch[0].warp.pc, are_full(batch));
                 continue;
             }
             Op::Barrier(entry) if opens(program, *entry, batch, inst, others) => {
@@ -177,11 +192,12 @@ pub(super) fn execute<P: Probe>(
                         break;
                     }
                 }
-                if each(context, batch, inst, (pc, taken)) {
+                if each(context, batch, inst, (pc, taken))
+                    && (others.is_some() || batch[0].end.is_some())
+                {
                     return;
                 }
-                (given, taken, full) = (least_fuel(batch), 0, are_full(batch));
-                pc += 1;
+                (pc, given, taken, full) = (batch[0].warp.pc, least_fuel(batch), 0, are_full(batch));
                 continue;
             }
         }
@@ -206,8 +222,13 @@ fn branch(batch: &mut [Member<'_>], inst: &Inst, pc: u32, (target, join): (u32, 
         all &= mask == warp.active;
         none &= mask == 0;
     }
-    if all || none {
-        return Some(if all { target } else { pc + 1 });
+    // A conditional move would make all later instructions wait for the comparison.
+    if all {
+        return Some(target);
+    }
+    if none {
+        cold_path();
+        return Some(pc + 1);
     }
     for Member { warp, divided, .. } in batch {
         warp.pc = pc;

@@ -10,7 +10,6 @@ use crate::program::Effect;
 
 use super::block::Block;
 use super::execute::{Member, Others, execute};
-use super::turn::Turn;
 use super::warp::Stop;
 use super::{ExecContext, Probe};
 
@@ -45,7 +44,7 @@ impl Block {
         let mut members = Vec::with_capacity(all as usize);
         for (index, warp) in self.warps.iter_mut().enumerate() {
             if can >> index & 1 == 1 {
-                warp.turn = Turn::new(quantum);
+                warp.turn.begin(quantum);
                 members.push(Member::new(warp));
             }
         }

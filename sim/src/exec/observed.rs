@@ -18,11 +18,13 @@ impl BarrierOp {
 impl<P: Probe> ExecContext<'_, P> {
     /// Reports an instruction. `place` has its index, the warp, the active lanes and the lanes that
     /// executed it.
+    #[inline]
     pub(super) fn report(&mut self, place: (u32, u32, u32, u32), detail: Detail<'_>) {
         self.report_part(place, 0, detail);
     }
 
     /// Reports one of several events of an instruction, like [`report`](Self::report).
+    #[inline]
     pub(super) fn report_part(
         &mut self,
         (index, warp, active, executed): (u32, u32, u32, u32),

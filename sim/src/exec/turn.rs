@@ -1,22 +1,24 @@
 //! A turn (time slice) of a warp: its instruction budget and its activity.
 
-use crate::lanes::FULL;
+use crate::lanes::{FULL, Row, count_zeros};
+use crate::program::LANES;
 
 /// Instructions forfeited by a warp that polls memory, so that its turn ends soon.
 const POLL_COST: u32 = 64;
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Turn {
     given: u32,
     pub(super) fuel: u32,
     /// Instructions forfeited without being executed.
     penalty: u32,
-    /// Inactive lanes, summed over all executed instructions.
+    /// Inactive lanes, summed over all executed instructions but those of `partial`.
     idle: u64,
-    /// The last partial mask, and the number of its inactive lanes. The next instruction usually has the
-    /// same mask, and counting bits takes a dozen instructions on a host without a population count.
-    mask: u32,
-    outside: u32,
+    /// Partial masks of the last instructions; the first `noted` are valid. Their lanes are counted for
+    /// a row of masks at once, since a host without a population count takes a dozen instructions for
+    /// each.
+    partial: Row,
+    noted: usize,
     pub(super) polled: bool,
     pub(super) contended: bool,
     /// Set if the warp executed an mbarrier, copy or barrier operation that other threads may wait for.
@@ -24,26 +26,19 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    pub(super) const fn new(fuel: u32) -> Self {
-        Self {
-            given: fuel,
-            fuel,
-            penalty: 0,
-            idle: 0,
-            mask: FULL,
-            outside: 0,
-            polled: false,
-            contended: false,
-            acted: false,
-        }
+    pub(super) fn begin(&mut self, fuel: u32) {
+        (self.given, self.fuel, self.penalty) = (fuel, fuel, 0);
+        (self.idle, self.noted) = (0, 0);
+        (self.polled, self.contended, self.acted) = (false, false, false);
     }
 
     pub(super) const fn executed(&self) -> u64 {
         (self.given - self.fuel - self.penalty) as u64
     }
 
-    pub(super) const fn lanes(&self) -> u64 {
-        self.executed() * 32 - self.idle
+    /// Returns the number of lanes that executed, summed over all instructions.
+    pub(super) fn lanes(&self) -> u64 {
+        self.executed() * 32 - self.idle - count_zeros(&self.partial[..self.noted])
     }
 
     #[inline(always)]
@@ -61,16 +56,25 @@ impl Turn {
     #[inline(always)]
     pub(super) fn note(&mut self, mask: u32) {
         if mask != FULL {
-            if mask != self.mask {
-                (self.mask, self.outside) = (mask, mask.count_zeros());
-            }
-            self.idle += u64::from(self.outside);
+            let at = if self.noted < LANES { self.noted } else { self.count_partial() };
+            self.partial[at] = mask;
+            self.noted = at + 1;
         }
     }
 
+    #[inline(never)]
+    fn count_partial(&mut self) -> usize {
+        self.idle += count_zeros(&self.partial);
+        0
+    }
+
+    /// Takes back the last instruction, whose mask was `mask`.
     pub(super) fn refund(&mut self, mask: u32) {
         self.fuel += 1;
-        self.idle -= u64::from(mask.count_zeros());
+        if mask != FULL {
+            self.noted -= 1;
+            debug_assert_eq!(self.partial[self.noted], mask, "the last noted mask");
+        }
     }
 
     /// Records polling of memory that another thread may change, and shortens the turn.

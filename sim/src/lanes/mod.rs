@@ -390,6 +390,15 @@ pub(crate) fn is_spaced(row: &Row64, stride: usize) -> bool {
     }
 }
 
+/// Returns the number of lanes outside the masks, summed over all masks.
+#[multiversion(
+    targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
+    dispatcher = "direct"
+)]
+pub(crate) fn count_zeros(masks: &[u32]) -> u64 {
+    masks.iter().map(|mask| u64::from(mask.count_zeros())).sum()
+}
+
 /// A function on register rows, as a type for [`compiled`].
 pub(crate) trait RowFunction {
     /// Runs the function. `EXTENDED` is set if it is compiled for a host with vector extensions and
