@@ -40,7 +40,7 @@ enum Command {
     Explain(run::ExplainArgs),
     /// Run an unmodified CUDA program on simulated GPUs
     Exec(exec::Args),
-    /// Run a small launch of a kernel in every order of its steps, and show the first wrong one
+    /// Run a small launch of a kernel in every order of its steps, and show the shortest wrong one
     Explore(run::ExploreArgs),
     /// List the kernels of a file and their parameters, and why unsupported kernels do not run
     Ls(ls::Args),

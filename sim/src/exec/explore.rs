@@ -256,6 +256,12 @@ impl<'l> Explorer<'l> {
         format!("{launch}block {}{within}", grid.block_of(warp))
     }
 
+    /// Returns the numbers of steps of the last execution, and of changes from one warp to another.
+    pub(crate) fn length(&self) -> (usize, usize) {
+        let taken = &self.state().taken;
+        (taken.len(), taken.windows(2).filter(|pair| pair[0].warp != pair[1].warp).count())
+    }
+
     pub(crate) fn account(&self) -> Vec<String> {
         let state = self.state();
         let line = |Taken { warp, pc, values }: &Taken| {

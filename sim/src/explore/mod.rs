@@ -15,6 +15,9 @@ pub(crate) use trail::{Step, Trail};
 /// Default maximum number of executions.
 const LIMIT: u64 = 1_000_000;
 
+/// Number of executions after the first wrong one that are searched for a shorter one.
+const SHORTENING: u64 = 10_000;
+
 /// A model checker: it runs launches of few blocks in every order of their steps on global memory, and
 /// lets each load return every value that the PTX memory model allows.
 ///
@@ -52,7 +55,8 @@ pub enum ExploreError {
     /// The launch is not possible.
     #[error(transparent)]
     Launch(#[from] Error),
-    /// An execution failed.
+    /// An execution failed. Of all wrong ones that were found, this is the one with the fewest steps
+    /// and, of those, the fewest changes from one warp to another.
     #[error("execution {execution}: {reason}\n{}", steps.join("\n"))]
     Wrong {
         /// Number of the execution, from 1.
@@ -143,9 +147,10 @@ impl<'g> Exploration<'g> {
     /// left; `check` fails with a description of what is wrong.
     ///
     /// # Errors
-    /// Returns [`ExploreError::Wrong`] for the first execution in which a kernel fails, a block waits
-    /// forever, or `check` fails; [`ExploreError::TooMany`] if the limit is exceeded;
-    /// [`ExploreError::Unsupported`] if a kernel uses something that explorations do not support.
+    /// Returns [`ExploreError::Wrong`] if in an execution a kernel fails, a block waits forever, or
+    /// `check` fails: for the shortest of those among the next 10 000 executions;
+    /// [`ExploreError::TooMany`] if the limit is exceeded before; [`ExploreError::Unsupported`] if a
+    /// kernel uses something that explorations do not support.
     pub fn run(&self, check: impl FnMut(&Gpu) -> Result<(), String>) -> Result<Explored, ExploreError> {
         self.run_along(Trail::new(false), check)
     }
@@ -162,13 +167,16 @@ impl<'g> Exploration<'g> {
             .collect();
         let mut explorer = Explorer::new(&launches, trail);
         let mut explored = Explored::default();
+        // The shortest wrong execution, its length, and the number of executions after which it is
+        // returned.
+        let mut wrong: Option<(ExploreError, (usize, usize), u64)> = None;
         loop {
             let found = explorer.execute();
             if let Some(reason) = explorer.trouble() {
                 return Err(ExploreError::Unsupported(reason));
             }
             if explorer.begins_anew() {
-                explored = Explored::default();
+                (explored, wrong) = (Explored::default(), None);
                 continue;
             }
             let verdict = match found {
@@ -185,18 +193,26 @@ impl<'g> Exploration<'g> {
                     Ok(())
                 }
             };
+            let executed = explored.executions + explored.redundant;
             if let Err(reason) = verdict {
-                return Err(ExploreError::Wrong {
-                    execution: explored.executions,
-                    reason,
-                    steps: explorer.account(),
-                });
+                let length = explorer.length();
+                let last =
+                    wrong.as_ref().map_or(executed.saturating_add(SHORTENING), |(_, _, last)| *last);
+                if wrong.as_ref().is_none_or(|(_, least, _)| length < *least) {
+                    let (execution, steps) = (explored.executions, explorer.account());
+                    wrong = Some((ExploreError::Wrong { execution, reason, steps }, length, last));
+                }
             }
-            if !explorer.advance() {
-                return Ok(explored);
-            }
-            if explored.executions + explored.redundant >= self.limit {
-                return Err(ExploreError::TooMany { limit: self.limit });
+            let is_last = !explorer.advance();
+            match wrong {
+                Some((error, _, last)) if is_last || executed >= last.min(self.limit) => {
+                    return Err(error);
+                }
+                None if is_last => return Ok(explored),
+                None if executed >= self.limit => {
+                    return Err(ExploreError::TooMany { limit: self.limit });
+                }
+                _ => {}
             }
         }
     }
@@ -224,7 +240,7 @@ impl<'g> Exploration<'g> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{Exploration, Explored, Trail};
+    use super::{Exploration, ExploreError, Explored, Trail};
     use crate::{Args, Config, Gpu, Launch, Module};
 
     /// Three blocks that write, read and count in the same two words.
@@ -272,6 +288,52 @@ OVER:
             Ok(())
         });
         (outcomes, explored.expect("an exploration"))
+    }
+
+    /// Two blocks; the second executes more steps if its load returns AFTER.
+    const WAYS: &str = "
+.version 7.8
+.target sm_90
+.address_size 64
+.visible .entry two(.param .u64 memory)
+{
+    .reg .pred %p;
+    .reg .b32 %block, %a;
+    .reg .b64 %x;
+    ld.param.u64 %x, [memory];
+    mov.u32 %block, %ctaid.x;
+    setp.eq.u32 %p, %block, 1;
+    @%p bra SECOND;
+    st.relaxed.gpu.global.u32 [%x], 1;
+    ret;
+SECOND:
+    ld.relaxed.gpu.global.u32 %a, [%x];
+    setp.eq.u32 %p, %a, AFTER;
+    @!%p bra OVER;
+    ld.relaxed.gpu.global.u32 %a, [%x];
+    ld.relaxed.gpu.global.u32 %a, [%x];
+OVER:
+    ret;
+}";
+
+    #[test]
+    fn shortest_wrong_execution_is_returned() {
+        for after in ["0", "1"] {
+            let module = Module::parse(&WAYS.replace("AFTER", after)).expect("PTX");
+            let gpu = Gpu::new(Config::default());
+            let args = Args::new().ptr(gpu.alloc(4).expect("memory"));
+            let launch = Launch::linear(2, 1);
+            let exploration =
+                Exploration::new(&gpu).launch(&module, "two", &launch, &args).expect("a launch");
+            let mut executions = 0;
+            let found = exploration.run(|_| {
+                executions += 1;
+                Err("always wrong".to_owned())
+            });
+            let Err(ExploreError::Wrong { steps, .. }) = found else { panic!("{found:?}") };
+            assert_eq!(steps.len(), 2, "{after}: {steps:?}");
+            assert!(executions > 2, "{executions}");
+        }
     }
 
     #[test]
