@@ -75,9 +75,9 @@ impl Warp {
     }
 }
 
-/// Executes instructions for a batch, until one of its warps diverges, waits or stops, a turn is used
-/// up, or the batch reaches other warps. Without `others`, the batch is one warp that runs alone.
-/// Inlined, so that the compiler knows the batch's length in that case.
+/// Executes instructions for a batch, until one of its warps waits or stops, or a turn is used up. With
+/// `others`, it also returns if a warp diverges or the batch reaches other warps; without, the batch is
+/// one warp that runs alone. Inlined, so that the compiler knows the batch's length in that case.
 #[inline(always)]
 pub(super) fn execute<P: Probe>(
     context: &mut ExecContext<'_, P>,
