@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs unmodified test suites of packages that use a GPU in the simulator, without a GPU.
+# Runs unmodified test suites of packages that use a GPU in the simulator, without a GPU, and writes the numbers of right
+# results to the client's row of the table in docs/census.md.
 #
 #   scripts/clients.sh cudarc      cudarc's tests of the driver and of NVRTC; one needs cuda_fp16.h in /usr/include
 #   scripts/clients.sh numba       the test suite in the package numba-cuda
@@ -9,14 +10,21 @@
 #   scripts/clients.sh taichi      kernels in Taichi beside NumPy, by scripts/taichi_kernels.py
 #   scripts/clients.sh cubek       the tests of the crate cubek-reduce, by cudarc and NVRTC; needs the CUDA headers of
 #                                  `cargo xtask doctor --fetch-cuda`
+#   scripts/clients.sh all         all of these, one after the other
 #
-# The sources come from crates.io and PyPI; docs/census.md has the results. Dependencies and the output of each test
-# are written to target/clients. The last line printed has the counts; `cupy-tests` prints them for each file.
+# The sources come from crates.io and PyPI. Dependencies and the output of each test are written to target/clients. The
+# last line printed has the counts.
 #
 # Allocations are rounded up to 512 bytes, as on a GPU. With ROUND=1, accesses past the end of an array are faults.
 set -euo pipefail
-client=${1:?"give cudarc, numba, cupy, cupy-tests, triton, taichi or cubek"}
+clients="cudarc numba cupy cupy-tests triton taichi cubek"
+client=${1:?"give all, or one of $clients"}
 cd "$(dirname "$0")/.."
+if [ "$client" = all ]; then
+    for client in $clients; do scripts/clients.sh "$client"; done
+    exit
+fi
+[[ " $clients " = *" $client "* ]] || { echo "$client: give all, or one of $clients" >&2; exit 2; }
 cargo xtask build-sim >&2
 folder=$PWD/target/clients
 logs=$folder/$client
@@ -52,7 +60,7 @@ source_of() {
 }
 
 # Prepares CuPy, which by default has NVRTC compile to machine code. The wheel's only PTX is for 12.0.
-cupy() {
+prepare_cupy() {
     packages numpy==2.4.6 cupy-cuda13x==14.2.0 nvidia-cuda-nvrtc==13.5.37 nvidia-cuda-runtime==13.5.37 "$@"
     export CUPY_COMPILE_WITH_PTX=1 CUPY_CACHE_DIR=$folder/cupy-cache WARPFOLD_SIM_CAPABILITY=12.0
 }
@@ -74,8 +82,18 @@ tarfile.open(fileobj=io.BytesIO(archive)).extractall(folder, filter="data")
 EOF
 }
 
-case $client in
-cudarc)
+# Adds up the numbers before the words $1 (right results), $2 (wrong ones, several words) and $3 (skipped ones) in a text.
+count() {
+    python3 -c '
+import re, sys
+text = sys.stdin.read()
+right, wrong, skipped = (
+    sum(int(n) for n in re.findall(rf"(\d+) (?:{words.replace(chr(44), chr(124))})", text)) for words in sys.argv[1:]
+)
+print(f"{right} of {right + wrong}, {skipped} skipped")' "$@"
+}
+
+cudarc() {
     # The last NVRTC with support for sm_53, which one test requests.
     packages nvidia-cuda-nvrtc-cu12==12.8.93
     nvrtc cuda_nvrtc 12
@@ -94,8 +112,9 @@ cudarc)
         fi
     done
     echo "$passed of $all"
-    ;;
-numba)
+}
+
+numba() {
     packages numpy numba-cuda==0.30.4 nvidia-cuda-nvrtc==13.5.37 nvidia-nvvm nvidia-cuda-runtime nvidia-cuda-crt \
         nvidia-cuda-cccl ml_dtypes psutil cffi filecheck pytest
     cd "$folder/empty"
@@ -124,13 +143,15 @@ for file in pathlib.Path(sys.argv[1]).iterdir():
     skipped += number("skipped")
 print(f"{ran - bad - skipped} of {ran - skipped}, {skipped} skipped")
 EOF
-    ;;
-cupy)
-    cupy
+}
+
+cupy() {
+    prepare_cupy
     "$python" scripts/cupy_functions.py
-    ;;
-cupy-tests)
-    cupy pytest==9.2.0 scipy==1.17.1
+}
+
+cupy-tests() {
+    prepare_cupy pytest==9.2.0 scipy==1.17.1
     source_package cupy 14.2.0
     cd "$folder/cupy-14.2.0/tests"
     # Each file runs in a process of its own, because a lost context would make later tests fail.
@@ -139,19 +160,23 @@ cupy-tests)
         "$python" -m pytest --quiet -p no:cacheprovider -m "not slow and not multi_gpu" "cupy_tests/$tests" \
             >"$logs/$(basename "$tests").txt" 2>&1 || true
         echo "$tests: $(tail -n 1 "$logs/$(basename "$tests").txt")"
-    done
-    ;;
-triton)
+    done | tee "$logs/files"
+    count passed failed,error skipped <"$logs/files"
+}
+
+triton() {
     packages numpy==2.4.6 ml_dtypes==0.6.0 triton==3.6.0
     # Triton compiles its launchers by the C compiler, and links them with the libcuda.so.1 of this folder.
     export TRITON_LIBCUDA_PATH=$folder/lib TRITON_CACHE_DIR=$folder/triton-cache
     "$python" scripts/triton_kernels.py
-    ;;
-taichi)
+}
+
+taichi() {
     packages numpy==2.4.6 taichi==1.7.4
     "$python" scripts/taichi_kernels.py
-    ;;
-cubek)
+}
+
+cubek() {
     packages nvidia-cuda-nvrtc==13.0.88
     nvrtc cu13 13
     export CUDA_PATH=$PWD/target/cuda/nvidia/cu13
@@ -160,10 +185,25 @@ cubek)
     source_of cubek-reduce 0.2.0
     (cd "$checkout" && CARGO_TARGET_DIR=$folder/cubek-target cargo test --test lib --no-default-features \
         --features std,cpu-reference,cubecl/default,cubecl/cuda -- --quiet) >"$logs/tests.txt" 2>&1 || true
-    grep '^test result' "$logs/tests.txt"
-    ;;
-*)
-    echo "$client: give cudarc, numba, cupy, cupy-tests, triton, taichi or cubek" >&2
-    exit 2
-    ;;
-esac
+    grep '^test result' "$logs/tests.txt" | count passed failed ignored
+}
+
+# Errors end the client but not this script, which then finds no counts.
+set +e
+(set -e; "$client") | tee "$folder/$client.txt"
+set -e
+python3 - "$client" "$(tail -n 1 "$folder/$client.txt")" <<'EOF'
+import datetime, pathlib, re, sys
+
+client, line = sys.argv[1:]
+counts = re.fullmatch(r"(\d+) of (\d+)(?:.*?(\d+) skipped)?.*", line)
+if not counts:
+    sys.exit(f"{client}: the last line has no counts: {line}")
+right, all, skipped = (int(number or 0) for number in counts.groups())
+page = pathlib.Path("docs/census.md")
+cells = f"{right} of {all} | {skipped} | {datetime.date.today().isoformat()}"
+text, rows = re.subn(rf"^(\| `{client}` \|[^|]*)\|.*$", rf"\1| {cells} |", page.read_text(), flags=re.M)
+if rows != 1:
+    sys.exit(f"docs/census.md: {rows} rows begin with `{client}`; there must be one")
+page.write_text(text)
+EOF
