@@ -318,7 +318,8 @@ arguments! {
         /// Distance between rows' first elements, in elements. Rows may have gaps or overlap.
         pitch: u64,
         /// For the `grid` kernel, number of blocks per row; not zero. For kernels with several lanes per
-        /// row, number of lanes per row: a power of two, at most 32. Ignored by the `warp` kernel.
+        /// row, and the `warp` kernel of tuples, number of lanes per row: a power of two, at most 32.
+        /// Ignored by the `warp` kernel of single operations.
         share: u64,
         /// Groups that a `grid` block reads per step along a row; not zero. Ignored by other kernels.
         tile: u64,
@@ -329,7 +330,8 @@ arguments! {
         /// The results, row after row without gaps, 8-aligned. In the form
         /// [`OUTPUT`](crate::form::OUTPUT), a sum has the sum's type, an extreme the element type, and a
         /// result with an index [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES): the index in the row,
-        /// then the element.
+        /// then the element. [`fused::results_bytes`](crate::fused::results_bytes) says where a tuple's
+        /// results are.
         output: *mut u64,
         /// The form of the results, one of [`form`](crate::form).
         form: u64,

@@ -1,8 +1,15 @@
 //! The parts of fused kernels: reductions of the same elements in one launch. The host chooses which of
 //! them are compiled.
 
+use crate::custom::MOST_OUTPUT_BYTES;
+
 /// Maximum number of parts in a launch, and of operations in a tuple.
 pub const MOST_PARTS: u32 = 6;
+
+/// Returns the distance in bytes from the first of `count` results of a part to those of the next part.
+pub const fn results_bytes(count: u64, bytes: u64) -> u64 {
+    (count * bytes).next_multiple_of(MOST_OUTPUT_BYTES)
+}
 
 macro_rules! parts {
     ($($(#[$attr:meta])* $NAME:ident)*) => {

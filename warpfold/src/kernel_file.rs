@@ -26,7 +26,7 @@ pub enum KernelFile {
     Reduction(Family, Op, Dtype),
     /// Reductions of the values of an expression, which the host inserts.
     Mapped(Family, MapOp, Dtype),
-    /// Several reductions of the same elements. The host chooses which of them are compiled.
+    /// Several reductions of the same rows. The host chooses which of them are compiled.
     Fused(Dtype),
     /// Reductions of pairs of elements.
     Pairs(PairOp, Dtype),
@@ -274,7 +274,11 @@ impl KernelFile {
     pub fn kernels(self) -> Vec<Kernel> {
         match self {
             Self::Reduction(family, ..) | Self::Mapped(family, ..) => family.kernels(),
-            Self::Fused(_) => vec![Kernel::of_kind(KernelKind::Grid, ReduceCut::<()>::PARAMETERS)],
+            // A buffer is a single row, whose launch depends on the first kernel's occupancy.
+            Self::Fused(_) => vec![
+                Kernel::of_kind(KernelKind::Grid, ReduceRows::<()>::PARAMETERS),
+                Kernel::new(RowsKernel::Warp.name(), ReduceRows::<()>::PARAMETERS),
+            ],
             // Both kernels have the block sizes and shared memory of the grid kernel.
             Self::Pairs(..) => {
                 let grid = Kernel::of_kind(KernelKind::Grid, ReducePair::<()>::PARAMETERS);

@@ -39,12 +39,18 @@ pub(super) fn of_single<T, P>(
     none: P,
     of: impl FnOnce(u64) -> P,
 ) -> P {
-    let ReduceCut { head, groups, singles, .. } = arguments;
     let tid = u64::from(team.thread);
-    if team.block > 0 || tid >= singles {
+    if team.block > 0 || tid >= arguments.singles {
         return none;
     }
-    of(if tid < head { tid } else { tid + groups * lanes::<T>() })
+    of(single_index(arguments, tid))
+}
+
+/// Returns the index of the single with this number among the singles.
+#[inline(always)]
+pub(super) fn single_index<T>(arguments: ReduceCut<T>, number: u64) -> u64 {
+    let ReduceCut { head, groups, .. } = arguments;
+    if number < head { number } else { number + groups * lanes::<T>() }
 }
 
 /// Reduces the values of all threads of a team of whole blocks, and writes the result.

@@ -1,49 +1,110 @@
-//! The `fused` kernel: several reductions of the same elements, which are loaded once.
+//! The `fused` kernels: several reductions of the same elements, which are loaded once.
 //!
-//! The kernel has all reductions of a list as *parts*. The host chooses some of them in the kernel's
-//! text before it loads it, so that the code, the registers and the exchanged words of the others are
-//! not compiled.
+//! A kernel has all reductions of a list as *parts*. The host chooses some of them in the kernel's text
+//! before it loads it, so that the code, the registers and the exchanged words of the others are not
+//! compiled.
+//!
+//! - `grid`: one block per row, or several. For long rows, and for buffers, which are a single row.
+//! - `warp`: one to 32 lanes of a warp per row. For all others.
 
 use core::{arch::asm, marker::PhantomData};
 
 use warpfold_abi::{
-    arguments::ReduceCut, custom::MOST_OUTPUT_BYTES, form, fused::MOST_PARTS, reducer::WIDE_WORDS,
+    WARP_SIZE,
+    arguments::{ReduceCut, ReduceRows},
+    form,
+    fused::{MOST_PARTS, results_bytes},
+    reducer::WIDE_WORDS,
 };
 
 use super::{
     ACCUMULATORS, CombineOf, Reduction, Scratch, Team, Vector, VectorReduction,
-    finish::finish_by,
+    finish::{finish_by, single_index},
     grid::{group_at, in_turn},
+    launch_dependents_late,
+    rows::{LaneSlot, row_of, row_of_block},
     single,
     traits::write_seen,
 };
 use crate::{
     Value,
-    grid::launch_dependents,
+    grid::{thread_index, threads, wait_grid_dependencies},
     memory::{Streaming, load16_if},
-    warp,
+    warp::{self, FULL_WARP, Shuffle},
 };
 
-/// Reduces a buffer by the chosen parts of `F`, in one launch. Each result is written
-/// [`MOST_OUTPUT_BYTES`] after the previous one, in the order of the list.
+/// Reduces rows by the chosen parts of `F`, each row by one or more blocks. The results of a part are
+/// contiguous, and [`results_bytes`] after those of the previous part, in the order of the list.
 ///
 /// # Safety
-/// Same as [`grid`](super::grid()), with scratch and slots for [`WIDE_WORDS`], and an output for all
-/// chosen parts, which are at most [`MOST_PARTS`].
+/// Same as [`rows_grid`](super::rows_grid), with scratch and slots for [`WIDE_WORDS`], and an output for
+/// all chosen parts, which are at most [`MOST_PARTS`].
 #[inline(always)]
-pub unsafe fn fused<F: Parts>(arguments: ReduceCut<F::Element>, scratch: Scratch) {
+pub unsafe fn fused_grid<F: Parts>(arguments: ReduceRows<F::Element>, scratch: Scratch) {
     const { assert!(sum(F::LARGEST) <= WIDE_WORDS && F::FIRST > 0) };
-    launch_dependents();
-    let arguments = ReduceCut { form: form::OUTPUT, ddof: 0, ..arguments };
+    launch_dependents_late();
+    let (row, of_row, team) = row_of_block::<F>(arguments);
     // SAFETY: the conditions are those of the called functions.
     unsafe {
-        let team = Team::grid();
         // The single element is loaded before the groups, so that it does not wait for their loads.
-        let single = single::<F>(arguments, team, 0);
-        let value = F::combine(F::close(accumulate_tiles::<F>(arguments, team)), single);
+        let single = single::<F>(of_row, team, 0);
+        let value = F::combine(F::close(accumulate_tiles::<F>(of_row, team)), single);
         let write = #[inline(always)]
-        |value| F::write_chosen(value, arguments);
-        finish_by::<F>(value, arguments.slots, team, scratch, write);
+        |value| F::write_chosen(value, of_row, row);
+        finish_by::<F>(value, of_row.slots, team, scratch, write);
+    }
+}
+
+/// Reduces rows as [`fused_grid`] does, but with `share` lanes of a warp per row.
+///
+/// # Safety
+/// The arguments are as their fields document, and the output is as for [`fused_grid`]. A row has no
+/// more than `4 * share` elements outside of groups. Blocks are whole warps.
+#[inline(always)]
+pub unsafe fn fused_warp<F: Parts>(arguments: ReduceRows<F::Element>) {
+    let ReduceRows { input, rows, len, share, .. } = arguments;
+    let LaneSlot { place, first, lanes_log2 } = LaneSlot::of(share);
+    let lanes = 1 << lanes_log2;
+    let team = Team { thread: first, threads: lanes, block: 0, blocks: 1 };
+    launch_dependents_late();
+    let mut begin = (thread_index() / u64::from(WARP_SIZE)) << (WARP_SIZE.trailing_zeros() - lanes_log2);
+    while begin < rows {
+        let row = begin + u64::from(place);
+        let is_there = row < rows;
+        // Lanes without a row combine no elements.
+        let arguments = ReduceRows { len: if is_there { len } else { 0 }, ..arguments };
+        let tile = u64::from(ACCUMULATORS as u32 * lanes);
+        let of_row = ReduceCut { tile, ..row_of::<F>(arguments, row) };
+        let number_of = |k: u32| u64::from(first + k * lanes);
+        // SAFETY: rows are as the caller guarantees, the element at `input` exists, and all lanes of a
+        // warp reach the shuffles together.
+        unsafe {
+            let mut singles: [F::Element; ACCUMULATORS] = core::array::from_fn(|k| {
+                let number = number_of(k as u32);
+                let single = of_row.input.wrapping_add(single_index(of_row, number) as usize);
+                // Loads an element even if there is none: a branch would serialise the loads.
+                *(if number < of_row.singles { single } else { input })
+            });
+            let mut value = F::close(accumulate_tiles::<F>(of_row, team));
+            // A loop, although there are at most four: it has the code of all parts once.
+            let mut number = u64::from(first);
+            while number < of_row.singles {
+                let [single, a, b, c] = singles;
+                value = F::combine(value, F::map(single, single_index(of_row, number)));
+                singles = [a, b, c, c];
+                number += u64::from(lanes);
+            }
+            let mut distance = lanes / 2;
+            while distance > 0 {
+                value = F::combine(value, value.shuffle_xor(FULL_WARP, distance));
+                distance /= 2;
+            }
+            wait_grid_dependencies();
+            if first == 0 && is_there {
+                F::write_chosen(value, of_row, row);
+            }
+        }
+        begin += threads() / u64::from(WARP_SIZE) << (WARP_SIZE.trailing_zeros() - lanes_log2);
     }
 }
 
@@ -102,11 +163,11 @@ pub trait Parts: VectorReduction {
     /// The bit of the first part, the lowest one: the host expects the results in the order of the bits.
     const FIRST: u32;
 
-    /// Writes the results of the chosen parts.
+    /// Writes the results of the chosen parts for a row.
     ///
     /// # Safety
-    /// Same as [`Reduction::write`], for each chosen part's result.
-    unsafe fn write_chosen(partial: Self::Partial, arguments: ReduceCut<Self::Element>);
+    /// Same as [`Reduction::write`], for the results of each chosen part of `arguments.results` rows.
+    unsafe fn write_chosen(partial: Self::Partial, arguments: ReduceCut<Self::Element>, row: u64);
 }
 
 type Widths = [u32; MOST_PARTS as usize];
@@ -172,7 +233,7 @@ impl<T: Copy + 'static> Parts for Nothing<T> {
     const FIRST: u32 = u32::MAX;
 
     #[inline(always)]
-    unsafe fn write_chosen(_: (), _arguments: ReduceCut<T>) {}
+    unsafe fn write_chosen(_: (), _arguments: ReduceCut<T>, _row: u64) {}
 }
 
 /// The list with the reduction `F` before those of `R`. `PART` is its bit in the host's choice.
@@ -307,15 +368,21 @@ impl<const PART: u32, F: VectorReduction, R: Parts<Element = F::Element>> Parts 
     };
 
     #[inline(always)]
-    unsafe fn write_chosen(partial: Self::Partial, arguments: ReduceCut<F::Element>) {
-        let ReduceCut { mut output, .. } = arguments;
-        // SAFETY: there is room for each result, and elements are readable, as the caller guarantees.
+    unsafe fn write_chosen(partial: Self::Partial, arguments: ReduceCut<F::Element>, row: u64) {
+        let bytes = const { size_of::<F::Output>() as u64 };
+        const { assert!(size_of::<F::Output>().is_power_of_two()) };
+        let ReduceCut { mut output, results, .. } = arguments;
+        // SAFETY: there is room for each result, and elements are readable, as the caller guarantees. A
+        // result is at a multiple of its size, because the first one is at a multiple of 8.
         unsafe {
             if is_chosen::<PART>() {
-                write_seen::<F>(partial.0.0, arguments);
-                output = output.wrapping_byte_add(MOST_OUTPUT_BYTES as usize);
+                let output_of_row = output.wrapping_byte_add((row * bytes) as usize);
+                let of_row =
+                    ReduceCut { output: output_of_row, form: form::OUTPUT, ddof: 0, ..arguments };
+                write_seen::<F>(partial.0.0, of_row);
+                output = output.wrapping_byte_add(results_bytes(results, bytes) as usize);
             }
-            R::write_chosen(partial.1, ReduceCut { output, ..arguments });
+            R::write_chosen(partial.1, ReduceCut { output, ..arguments }, row);
         }
     }
 }

@@ -14,9 +14,10 @@
 //!   devices, whose results the kernels [combine](warpfold_abi::meeting); [`buffers`](buffers()) for the
 //!   elements of several buffers; [`pairs_aligned`] and
 //!   [`pairs_shifted`] for two inputs, by a [`PairReduction`]; [`within`](within()) for the elements in
-//!   an interval, by a [`FilteredReduction`]; [`fused`](fused()) for several results, by some [`Parts`]
-//!   of a list.
+//!   an interval, by a [`FilteredReduction`].
 //! - [`rows_grid`] and others: one result per row of a matrix, by blocks, a warp or a few lanes per row.
+//! - [`fused_grid`], [`fused_warp`]: several results per row, by some [`Parts`] of a list. A buffer is
+//!   one row.
 //! - [`axis_packs`] and others: one result per column of matrices, for an axis other than the last.
 //! - [`view_groups`], [`view_elements`]: one result per position on some axes, for any strides.
 //! - [`segments`](segments()): one result for each of many segments of different lengths.
@@ -95,7 +96,7 @@ pub use continued::continued;
 pub use counted::counted;
 pub use custom::{describe, laws};
 pub use finish::Scratch;
-pub use fused::{Nothing, Parts, With, fused};
+pub use fused::{Nothing, Parts, With, fused_grid, fused_warp};
 pub use grid::grid;
 pub use located::{Located, NOWHERE, located};
 pub use mapped::{Compare, FirstBy, Function, Mapped};

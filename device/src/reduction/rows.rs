@@ -49,14 +49,7 @@ use crate::{
 #[inline(always)]
 pub unsafe fn rows_grid<F: VectorReduction>(arguments: ReduceRows<F::Element>, scratch: Scratch) {
     launch_dependents_late();
-    let ReduceRows { share, tile, slots, .. } = arguments;
-    // Not 0, but the compiler does not know that.
-    let blocks = Ord::max(share as u32, 1);
-    let (row, block) = (block_idx_x() / blocks, block_idx_x() % blocks);
-    let first_cell = u64::from(row) * u64::from(blocks * room_words(F::Partial::WORDS));
-    let slots = slots.wrapping_add(first_cell as usize);
-    let row = ReduceCut { tile, slots, ..row_of::<F>(arguments, u64::from(row)) };
-    let team = Team { thread: thread_idx_x(), threads: block_dim_x(), block, blocks };
+    let (_, row, team) = row_of_block::<F>(arguments);
     // SAFETY: a row's blocks are consecutive, and the last starts after the others. Results are
     // contiguous, each aligned to its type; the slots are valid, as the caller guarantees.
     unsafe {
@@ -154,8 +147,27 @@ pub unsafe fn rows_few_elements<F: VectorReduction>(arguments: ReduceRows<F::Ele
     unsafe { one_batch::<F, One<F::Element>>(arguments) };
 }
 
+/// Returns the row of this block, its elements with the tile and the slots, and its blocks.
 #[inline(always)]
-fn row_of<F: VectorReduction>(arguments: ReduceRows<F::Element>, row: u64) -> ReduceCut<F::Element> {
+pub(super) fn row_of_block<F: VectorReduction>(
+    arguments: ReduceRows<F::Element>,
+) -> (u64, ReduceCut<F::Element>, Team) {
+    let ReduceRows { share, tile, slots, .. } = arguments;
+    // Not 0, but the compiler does not know that.
+    let blocks = Ord::max(share as u32, 1);
+    let (row, block) = (block_idx_x() / blocks, block_idx_x() % blocks);
+    let first_cell = u64::from(row) * u64::from(blocks * room_words(F::Partial::WORDS));
+    let slots = slots.wrapping_add(first_cell as usize);
+    let row = u64::from(row);
+    let of_row = ReduceCut { tile, slots, ..row_of::<F>(arguments, row) };
+    (row, of_row, Team { thread: thread_idx_x(), threads: block_dim_x(), block, blocks })
+}
+
+#[inline(always)]
+pub(super) fn row_of<F: VectorReduction>(
+    arguments: ReduceRows<F::Element>,
+    row: u64,
+) -> ReduceCut<F::Element> {
     let ReduceRows { input, rows, len, pitch, output, form, ddof, .. } = arguments;
     let output = output.wrapping_byte_add((row * F::output_bytes(form)) as usize);
     ReduceCut {
@@ -268,18 +280,18 @@ impl<F: VectorReduction> Unit<F> for One<F::Element> {
 }
 
 /// A lane's position in a warp with several lanes per row.
-struct LaneSlot {
+pub(super) struct LaneSlot {
     /// Index of the row in its batch.
-    place: u32,
+    pub(super) place: u32,
     /// Index of the lane in its row.
-    first: u32,
-    lanes_log2: u32,
+    pub(super) first: u32,
+    pub(super) lanes_log2: u32,
 }
 
 impl LaneSlot {
     /// Returns this thread's position, with `share` lanes per row: a power of two.
     #[inline(always)]
-    fn of(share: u64) -> Self {
+    pub(super) fn of(share: u64) -> Self {
         let lanes_log2 = (share as u32).trailing_zeros();
         let lane = thread_idx_x() % WARP_SIZE;
         Self { place: lane >> lanes_log2, first: lane % (1 << lanes_log2), lanes_log2 }

@@ -296,7 +296,8 @@ pub fn count<T>(of: ReduceCut<T>) -> u64 {
 /// stores of 8 bytes, and smaller ones for the rest, because the host may poll the output.
 ///
 /// # Safety
-/// Same as [`Reduction::write`]; the output is at a multiple of 8.
+/// Same as [`Reduction::write`]; the output is at a multiple of 8, or of the result's size if that is a
+/// power of two.
 #[inline(always)]
 pub(super) unsafe fn write_seen<F: VectorReduction>(
     partial: F::Partial,

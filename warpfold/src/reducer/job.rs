@@ -81,7 +81,7 @@ impl Code {
 
     pub(crate) fn largest_blocks(&self) -> LargestBlocks {
         match self {
-            Self::BuiltIn(..) if self.is_wide() => LargestBlocks::WIDE,
+            Self::BuiltIn(..) | Self::Fused(_) if self.is_wide() => LargestBlocks::WIDE,
             Self::BuiltIn(..) | Self::Expression(_) | Self::Fused(_) => LargestBlocks::FULL,
             Self::Custom(loaded) => loaded.largest,
         }

@@ -98,7 +98,9 @@ impl Kernels {
                 let file = KernelFile::Mapped(family, expression.op, expression.dtype);
                 self.find(file, Some(code), kernel)
             }
-            Code::Fused(parts) if family == Family::Buffer => {
+            // Of the kernels for rows, only the first is also for buffers.
+            Code::Fused(_) if family == Family::Buffer && kernel > 0 => Ok(None),
+            Code::Fused(parts) if matches!(family, Family::Buffer | Family::Rows) => {
                 self.find(KernelFile::Fused(parts.dtype), Some(code), kernel)
             }
             Code::Fused(_) => panic!("tuples have no kernel for {family:?}"),

@@ -257,7 +257,10 @@ macro_rules! reducers {
             type T = $ty;
             reducer_kernel! {
                 reducer_fused $dtype grid =
-                    fused<parts![$($PART $Op)*]>(ReduceCut, *fused_warp_values())
+                    fused_grid<parts![$($PART $Op)*]>(ReduceRows, *fused_warp_values())
+            }
+            reducer_kernel! {
+                reducer_fused $dtype warp = fused_warp<parts![$($PART $Op)*]>(ReduceRows)
             }
         };
     };

@@ -9,7 +9,7 @@ use super::CountAt;
 use crate::{
     Error, Result,
     geometry::{Launch, Room},
-    input::Task,
+    input::{Task, rows::RowsTask},
     kernel_file::Family,
     names::{Dtype, Form, KernelKind, OpKind},
     reducer::{
@@ -80,7 +80,17 @@ impl Task for ElementRange {
             //   threads load at once.
             // - There are no more blocks than slots, and the slots are zero.
             // - The kernel's parameters were checked at load, and the caller keeps the memory valid.
-            unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
+            unsafe {
+                match self.code {
+                    // The kernels of tuples are for rows, and the buffer is a single one.
+                    Code::Fused(_) => {
+                        let row = RowsTask::contiguous(self.clone(), self.n);
+                        let arguments = row.arguments(launch.blocks, launch.tile, context);
+                        launch_with(driver, entry.function, &shape, context.stream, &arguments)
+                    }
+                    _ => launch_with(driver, entry.function, &shape, context.stream, &arguments),
+                }
+            }
         })
     }
 }

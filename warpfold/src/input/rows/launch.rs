@@ -11,6 +11,9 @@
 //! - Shorter rows share a warp. A row has a lane for each 16-byte group or, if it is unaligned, for
 //!   every two or three elements.
 //!
+//! For tuples, all rows without a block of their own share warps, in a kernel whose lanes load groups
+//! and the elements around them. Its lanes per row were not swept.
+//!
 //! If all rows are loaded at once, loading takes as long as a single load, and the work after it takes
 //! the rest of the time. Then a row has at most one block, and a lane at most one row.
 //!
@@ -24,7 +27,9 @@ use warpfold_abi::{
 };
 
 use super::RowsTask;
-use crate::{geometry::balanced_tile, input::top::TopTask, names::RowsKernel, tuning::Shape};
+use crate::{
+    geometry::balanced_tile, input::top::TopTask, names::RowsKernel, reducer::Code, tuning::Shape,
+};
 
 const GROUP_BYTES: u64 = reducer::GROUP_BYTES as u64;
 
@@ -72,6 +77,7 @@ pub struct RowsLaunch {
     /// The kernel.
     pub kernel: RowsKernel,
     /// Blocks per row in the grid kernel, lanes per row in kernels whose rows share a warp; otherwise 1.
+    /// In the warp kernel only rows of a tuple share a warp.
     pub share: u32,
     /// Threads of a block.
     pub block: u32,
@@ -89,17 +95,32 @@ impl RowsLaunch {
         let boundaries = [task.address, bytes, task.pitch * size];
         let aligned = in_groups(size) && boundaries.iter().all(|at| at.is_multiple_of(GROUP_BYTES));
         let few = task.rows < FEW_ROWS * u64::from(shape.multiprocessors);
-        if aligned && bytes < GROUPS_BYTES {
+        if bytes >= BLOCK_BYTES || few && bytes >= FEW_ROWS_BLOCK_BYTES {
+            Self::grid(task, shape, if in_groups(size) { bytes / GROUP_BYTES } else { task.len })
+        } else if matches!(task.code, Code::Fused(_)) {
+            Self::of_tuple(task, shape, aligned)
+        } else if aligned && bytes < GROUPS_BYTES {
             Self::packed(task, shape, RowsKernel::Groups, bytes / GROUP_BYTES)
         } else if !aligned && bytes < ELEMENTS_BYTES && task.len < ELEMENTS_LEN {
             Self::packed(task, shape, RowsKernel::Elements, task.len)
-        } else if bytes < BLOCK_BYTES && !(few && bytes >= FEW_ROWS_BLOCK_BYTES) {
+        } else {
             let rounds = (bytes < WARP_ROUNDS_BYTES).then_some(ROUNDS);
             let block = if rounds.is_some() { 128 } else { 64 };
             Self::warps(RowsKernel::Warp, 1, task.rows, block, rounds, shape)
-        } else {
-            Self::grid(task, shape, if in_groups(size) { bytes / GROUP_BYTES } else { task.len })
         }
+    }
+
+    /// Returns the launch of a tuple whose rows share warps, with as few lanes per row as have all its
+    /// elements in flight: each step that combines lanes takes instructions for all operations.
+    fn of_tuple(task: &RowsTask, shape: Shape, aligned: bool) -> Self {
+        let in_group = GROUP_BYTES / task.code.element_bytes();
+        let (groups, most_singles) = (task.len / in_group, 2 * (in_group - 1));
+        let singles = if aligned { 0 } else { task.len.min(most_singles) };
+        let in_flight = u64::from(GROUPS_IN_FLIGHT);
+        // Neighbouring lanes load neighbouring groups, so that a sector of 32 bytes is loaded once.
+        let lanes = lanes(groups.max(singles).div_ceil(in_flight)).max(lanes(groups.min(2)));
+        let turns = task.rows.div_ceil((WARP_SIZE / lanes).into());
+        Self::warps(RowsKernel::Warp, lanes, turns, 128, Some(ROUNDS), shape)
     }
 
     /// Returns the launch of a top-k search in one or more rows: one warp for each row, or several if
@@ -241,9 +262,9 @@ mod tests {
     use crate::{
         input::axis::AxisLaunch,
         names::{Dtype, OpKind, TopOp},
-        reducer::Code,
+        op::fused::Parts,
     };
-    use warpfold_abi::reducer::TOP_SLOT_BYTES;
+    use warpfold_abi::{fused, reducer::TOP_SLOT_BYTES};
     use warpfold_ptx::Arch;
 
     const H200: Shape = Shape::H200;
@@ -251,6 +272,11 @@ mod tests {
 
     fn task(rows: u64, len: u64, dtype: Dtype, address: u64) -> RowsTask {
         RowsTask { code: Code::BuiltIn(OpKind::Sum.plain(), dtype), rows, len, pitch: len, address }
+    }
+
+    fn tuple(dtype: Dtype) -> Code {
+        let bits = [fused::SUM, fused::MIN_MAX].into_iter();
+        Code::Fused(Parts::of(bits, dtype).expect("two parts"))
     }
 
     fn of(rows: u64, len: u64) -> RowsLaunch {
@@ -269,6 +295,7 @@ mod tests {
                     for shape in [H200, SMALL] {
                         let task = task(rows, len, dtype, 0x1000 + address);
                         check(&task, shape);
+                        check(&RowsTask { code: tuple(dtype), ..task }, shape);
                         if dtype.is_float() {
                             let op = OpKind::MeanAndVariance.plain().reproducible(Dtype::F32);
                             check(&RowsTask { code: Code::BuiltIn(op, dtype), ..task }, shape);
@@ -297,6 +324,14 @@ mod tests {
                 assert!(share == 1 || blocks <= shape.resident_blocks(128), "{what}");
                 assert!(share == 1 || block >= 128, "{what}");
                 assert!(u64::from(share - 1) * u64::from(tile) < bytes / 16, "an idle block: {what}");
+            }
+            RowsKernel::Warp if matches!(task.code, Code::Fused(_)) => {
+                assert!(share.is_power_of_two() && share <= 32, "{what}");
+                let size = task.code.element_bytes();
+                let aligned = [task.address, bytes].iter().all(|at| at.is_multiple_of(16));
+                let singles = if aligned { 0 } else { task.len.min(2 * (16 / size - 1)) };
+                assert!(singles <= u64::from(4 * share), "{what}");
+                assert!(warps < task.rows.div_ceil(u64::from(32 / share)) + 8, "{what}");
             }
             RowsKernel::Warp => assert!(warps < task.rows + 8, "{what}"),
             RowsKernel::Groups
@@ -378,6 +413,24 @@ mod tests {
         assert_eq!(kernels(&short), [(grid, 1), (warp, 1), (groups, 32), (groups, 16), (many, 4)]);
         let odd = [(1 << 26, 4), (1 << 26, 3), (1 << 26, 5), (1 << 23, 31), (1 << 21, 129)];
         assert_eq!(kernels(&odd), [(many, 1), (elements, 1), (elements, 2), (elements, 16), (warp, 1)]);
+    }
+
+    #[test]
+    fn rows_of_a_tuple_have_lanes_for_four_groups_each() {
+        let launch = |rows, len, address| {
+            let task = RowsTask { code: tuple(Dtype::F32), ..task(rows, len, Dtype::F32, address) };
+            let RowsLaunch { kernel, share, .. } = RowsLaunch::new(&task, H200);
+            (kernel, share)
+        };
+        let (grid, warp) = (RowsKernel::Grid, RowsKernel::Warp);
+        let aligned = [4, 8, 32, 64, 256, 512].map(|len| launch(1 << 18, len, 0x1000));
+        assert_eq!(aligned, [1, 2, 2, 4, 16, 32].map(|share| (warp, share)));
+        let odd = [1, 3, 5, 31, 129].map(|len| launch(1 << 18, len, 0x1004));
+        assert_eq!(odd, [1, 1, 2, 2, 8].map(|share| (warp, share)));
+        assert_eq!(
+            [launch(1 << 18, 1024, 0x1000), launch(16, 1 << 24, 0x1000)],
+            [(grid, 1), (grid, 66)]
+        );
     }
 
     #[test]

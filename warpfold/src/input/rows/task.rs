@@ -18,6 +18,21 @@ impl RowsTask {
         let launch = RowsLaunch::new(self, kernels.device().info().shape());
         Ok((kernels.entry_of(Family::Rows, &self.code, launch.kernel as usize)?, launch))
     }
+
+    pub(crate) fn arguments(&self, share: u32, tile: u32, context: &LaunchContext) -> ReduceRows<u8> {
+        ReduceRows {
+            input: ptr::without_provenance(self.address as usize),
+            rows: self.rows,
+            len: self.len,
+            pitch: self.pitch,
+            share: share.into(),
+            tile: tile.into(),
+            slots: ptr::without_provenance_mut(context.slots as usize),
+            output: ptr::without_provenance_mut(context.output as usize),
+            form: self.code.form().code,
+            ddof: self.code.form().ddof,
+        }
+    }
 }
 
 impl Task for RowsTask {
@@ -42,23 +57,13 @@ impl Task for RowsTask {
     unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
         let (entry, launch) = self.planned(kernels)?;
         let shape = context.shape([launch.blocks, launch.block], entry.overlaps);
-        let arguments = ReduceRows::<u8> {
-            input: ptr::without_provenance(self.address as usize),
-            rows: self.rows,
-            len: self.len,
-            pitch: self.pitch,
-            share: launch.share.into(),
-            tile: launch.tile.into(),
-            slots: ptr::without_provenance_mut(context.slots as usize),
-            output: ptr::without_provenance_mut(context.output as usize),
-            form: self.code.form().code,
-            ddof: self.code.form().ddof,
-        };
+        let arguments = self.arguments(launch.share, launch.tile, context);
         kernels.device().call("launching a reduction of rows", |driver| {
             // SAFETY: the launch meets the kernel's contract:
             // - It reads the elements and writes the results of the rows, and nothing else.
             // - If rows have several blocks, there are no more blocks than slots, which are zero.
-            // - Kernels that load groups get aligned rows only.
+            // - Kernels that load groups get aligned rows only, and the kernel for several rows of a
+            //   warp by a tuple has enough lanes for the elements outside of groups.
             // - The kernel's parameters were checked at load, and the caller keeps the memory valid.
             unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
