@@ -39,7 +39,7 @@ use crate::{
 /// | [`Counted`] | [`Buffer::counted`] | [`Operation`], [tuples](Operations) | one, a tuple |
 /// | [`Filtered`] | [`Buffer::filter`] | [`Sum`], `Sum.reproducible()` | one [`Within`] |
 /// | `(&Buffer, &Buffer)` | | [`PairOperation`] | one |
-/// | [`Rows`] | [`Buffer::rows`] | [`RowsOperation`], [`TopK`] | one or k for each row |
+/// | [`Rows`] | [`Buffer::rows`] | [`RowsOperation`], [tuples](Operations), [`TopK`] | one, a tuple or k for each row |
 /// | [`Axis`] | [`Buffer::axis`], [`Buffer::columns`] | [`RowsOperation`] | one for each kept position |
 /// | [`Along`] | [`View::along`](crate::View::along) | [`RowsOperation`] | one for each kept position |
 /// | `&Segments` | [`Reducer::segments`] | [`RowsOperation`] | one for each segment |
@@ -51,7 +51,7 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "`{O}` does not reduce `{Self}`",
     note = "`&Buffer` and `Counted`: any operation or tuple; `&Buffers`: any operation; `Rows`, `Axis`, `Along`, `&Segments`, \
-            `Keyed`: any operation but `WrappingSum`; `&Buffer` and `Rows`: `Largest` and `Smallest`; \
+            `Keyed`: any operation but `WrappingSum`; `Rows`: any tuple; `&Buffer` and `Rows`: `Largest` and `Smallest`; \
             `(&a, &b)`: `Dot` and `SquaredDistance`; `Filtered`: `Sum` and `Sum.reproducible()`"
 )]
 pub trait Input<O>: sealed::Input + Sized {

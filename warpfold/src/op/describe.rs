@@ -7,11 +7,11 @@ use crate::{
     Element, Ends, Spread,
     element::{Words, sealed::Outcome as _},
     names::{Dtype, Op, OpKind},
-    reducer::{Code, Codes, HostResults},
+    reducer::{Code, Codes, HostResults, RowResults},
 };
 
-/// A [`Description`] of the elements, like a tuple of operations on them. That of a buffer takes one
-/// launch.
+/// A [`Description`] of the elements, like a tuple of operations on them. That of a buffer, or of each
+/// row, takes one launch.
 ///
 /// ```
 /// use warpfold::{Device, Reducer, Selection, op};
@@ -75,6 +75,7 @@ impl sealed::Sealed for Describe {
 
 impl<T: Element> Operations<T> for Describe {
     type Output = Description<T>;
+    type Rows = Vec<Description<T>>;
 
     fn codes(self) -> Codes {
         let mut ops = described(T::DTYPE);
@@ -90,5 +91,11 @@ impl<T: Element> Operations<T> for Describe {
             return Description::of(0, [Words::default(); 3]);
         }
         Description::of(results.elements(), [0, 1, 2].map(|result| results.get(result)))
+    }
+
+    fn decode_rows(results: &RowResults) -> Self::Rows {
+        let of_row =
+            |row| Description::of(results.row_len(), [0, 1, 2].map(|result| results.get(result, row)));
+        (0..results.count()).map(of_row).collect()
     }
 }

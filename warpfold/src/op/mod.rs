@@ -98,7 +98,7 @@ use crate::{
     },
     input::buffer::MOST_TOGETHER,
     names::{self, OpKind},
-    reducer::{Code, Codes, HostResults},
+    reducer::{Code, Codes, HostResults, RowResults},
 };
 #[cfg(doc)]
 use crate::{Located, Spread};
@@ -136,8 +136,8 @@ impl<T: Element> BoundedSum<T> for SumOfSquares {}
 impl<T: Element> BoundedSum<T> for SumOfMagnitudes {}
 
 /// A tuple of two to six operations on the same elements, or [`Describe`].
-/// [`Reducer::reduce`](crate::Reducer::reduce) accepts it in place of a single operation. The trait is
-/// sealed.
+/// [`Reducer::reduce`](crate::Reducer::reduce) accepts it in place of a single operation, for a buffer
+/// and for [`Rows`](crate::Rows). The trait is sealed.
 ///
 /// The host waits once for all results. One launch, which reads the elements once, computes all of:
 ///
@@ -165,6 +165,9 @@ impl<T: Element> BoundedSum<T> for SumOfMagnitudes {}
 pub trait Operations<T: Plain>: sealed::Sealed<Kind = kind::Together> + Copy {
     /// The results on the host, as a tuple or a [`Description`].
     type Output;
+    /// The results of [`Rows`](crate::Rows) on the host: a tuple with a vector for each operation, of
+    /// its [results](Operation::Left) of all rows; or the [`Description`] of each row.
+    type Rows;
 
     #[doc(hidden)]
     fn codes(self) -> [Option<Code>; MOST_TOGETHER];
@@ -175,6 +178,9 @@ pub trait Operations<T: Plain>: sealed::Sealed<Kind = kind::Together> + Copy {
 
     #[doc(hidden)]
     fn decode(results: HostResults<'_>) -> Self::Output;
+
+    #[doc(hidden)]
+    fn decode_rows(results: &RowResults) -> Self::Rows;
 }
 
 macro_rules! together {
@@ -185,6 +191,7 @@ macro_rules! together {
 
         impl<T: Plain, $($O: Operation<T>),*> Operations<T> for ($($O,)*) {
             type Output = ($($O::Output,)*);
+            type Rows = ($(Vec<$O::Left>,)*);
 
             fn codes(self) -> Codes {
                 let mut codes = Codes::default();
@@ -198,6 +205,10 @@ macro_rules! together {
 
             fn decode(results: HostResults<'_>) -> Self::Output {
                 ($(results.result::<T, $O>($at),)*)
+            }
+
+            fn decode_rows(results: &RowResults) -> Self::Rows {
+                ($(results.each($at),)*)
             }
         }
     )*};

@@ -6,7 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use warpfold_abi::reducer::{MOST_TOP, OUTPUT_BYTES};
+use warpfold_abi::{
+    fused::results_bytes,
+    reducer::{MOST_TOP, OUTPUT_BYTES},
+};
 
 use crate::{
     Outcome, Plain,
@@ -16,16 +19,18 @@ use crate::{
     op::Operation,
 };
 
-/// The layout of a task's results in [`HostWords`]: [`RESULT_WORDS`] words for each single result, or an
-/// array.
+/// The layout of a task's results in memory: those of each operation are contiguous, and begin at a
+/// multiple of [`RESULT_WORDS`] words.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// Bytes of each single result that is written.
-    pub(crate) bytes: [u8; MOST_TOGETHER],
+    /// Number of results of each operation.
+    count: usize,
+    /// Number of elements of each row.
+    row_len: u64,
+    /// Bytes of a result of each operation that is written.
+    bytes: [u8; MOST_TOGETHER],
     /// For each result that is read, the written one that contains it, and its first byte there.
-    pub(crate) places: [(u8, u8); MOST_TOGETHER],
-    /// For an array, the number of results and the bytes of each.
-    pieces: (usize, usize),
+    places: [(u8, u8); MOST_TOGETHER],
 }
 
 impl Layout {
@@ -36,26 +41,93 @@ impl Layout {
     };
 
     pub(crate) fn of_one(bytes: usize) -> Self {
-        let mut layout = Self::default();
-        layout.bytes[0] = u8::try_from(bytes).expect("at most 64 bytes");
-        layout
+        Self::of_pieces(1, bytes)
     }
 
     /// Lays out `count` results of `bytes` bytes each, without padding.
     pub(crate) fn of_pieces(count: usize, bytes: usize) -> Self {
-        Self { pieces: (count, bytes), ..Self::default() }
+        Self::of_several(count, [bytes], [(0, 0)])
     }
 
-    pub(super) fn words(&self) -> usize {
-        let (count, bytes) = self.pieces;
-        let written = self.bytes.iter().filter(|&&bytes| bytes > 0).count();
-        written * RESULT_WORDS + (count * bytes).div_ceil(size_of::<u64>())
+    /// Lays out `count` results of each operation: of `bytes` bytes each, and read at `places`.
+    pub(crate) fn of_several(
+        count: usize,
+        bytes: impl IntoIterator<Item = usize>,
+        places: impl IntoIterator<Item = (u8, u8)>,
+    ) -> Self {
+        let mut layout = Self { count, ..Self::default() };
+        for (of_layout, bytes) in layout.bytes.iter_mut().zip(bytes) {
+            *of_layout = u8::try_from(bytes).expect("at most 64 bytes");
+        }
+        for (of_layout, place) in layout.places.iter_mut().zip(places) {
+            *of_layout = place;
+        }
+        layout
     }
 
-    /// Returns the index of the first word, and the number of bytes, of each single result.
-    fn written(&self) -> impl Iterator<Item = (usize, usize)> {
+    pub(crate) fn with_rows_of(self, row_len: u64) -> Self {
+        Self { row_len, ..self }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Returns the number of words of all results.
+    pub(crate) fn words(&self) -> usize {
+        self.first_word(MOST_TOGETHER)
+    }
+
+    /// Returns the index of the first word of the results of a written operation.
+    pub(crate) fn first_word(&self, written: usize) -> usize {
+        let before = self.bytes[..written].iter();
+        let bytes: u64 = before.map(|&bytes| results_bytes(self.count as u64, bytes.into())).sum();
+        bytes as usize / size_of::<u64>()
+    }
+
+    /// Returns the index of the first word, and the number of bytes, of the results of each operation.
+    pub(super) fn written(&self) -> impl Iterator<Item = (usize, usize)> {
         let bytes = self.bytes.into_iter().map(usize::from).enumerate();
-        bytes.filter(|&(_, bytes)| bytes > 0).map(|(result, bytes)| (result * RESULT_WORDS, bytes))
+        let written = bytes.filter(|&(_, bytes)| bytes > 0);
+        written.map(|(written, bytes)| (self.first_word(written), self.count * bytes))
+    }
+}
+
+/// The results of rows, or of a top-k search, which were copied to the host.
+pub struct RowResults {
+    /// The bytes of the results of each written operation.
+    written: Vec<Vec<u8>>,
+    layout: Layout,
+}
+
+impl RowResults {
+    pub(crate) fn new(layout: Layout, written: Vec<Vec<u8>>) -> Self {
+        Self { written, layout }
+    }
+
+    /// Returns the number of rows.
+    pub(crate) fn count(&self) -> usize {
+        self.layout.count
+    }
+
+    pub(crate) fn row_len(&self) -> u64 {
+        self.layout.row_len
+    }
+
+    /// Returns the words of a result of a row, from its first byte on.
+    pub(crate) fn get(&self, result: usize, row: usize) -> Words {
+        let (written, start) = self.layout.places[result];
+        let bytes = usize::from(self.layout.bytes[usize::from(written)]);
+        let of_row = &self.written[usize::from(written)][row * bytes..][..bytes];
+        let result = &of_row[usize::from(start)..];
+        let mut words = Words::default();
+        bytemuck::bytes_of_mut(&mut words)[..result.len()].copy_from_slice(result);
+        words
+    }
+
+    /// Returns a result of every row.
+    pub(crate) fn each<R: Outcome>(&self, result: usize) -> Vec<R> {
+        (0..self.count()).map(|row| R::from_words(self.get(result, row))).collect()
     }
 }
 
@@ -181,16 +253,13 @@ impl<'w> HostResults<'w> {
         for (word, bytes) in self.layout.written() {
             self.words.take(self.first + word, bytes);
         }
-        if let (count @ 1.., bytes) = self.layout.pieces {
-            self.words.take(self.first, count * bytes);
-        }
         self
     }
 
     /// Returns the words of a written result, rotated so that the wanted one begins at the first byte.
     pub(crate) fn get(&self, result: usize) -> Words {
         let (written, start) = self.layout.places[result];
-        let first = self.first + usize::from(written) * RESULT_WORDS;
+        let first = self.first + self.layout.first_word(written.into());
         let mut words: Words = array::from_fn(|at| self.words.get(first + at));
         bytemuck::bytes_of_mut(&mut words).rotate_left(start.into());
         words
@@ -205,17 +274,13 @@ impl<'w> HostResults<'w> {
         }
     }
 
-    pub(super) fn each<R: Outcome>(&self) -> Vec<R> {
-        let (count, bytes) = self.layout.pieces;
-        let words = (count * bytes).div_ceil(size_of::<u64>());
-        let words: Vec<u64> = (0..words).map(|at| self.words.get(self.first + at)).collect();
-        let written: &[u8] = bytemuck::cast_slice(&words);
-        let results = written.chunks_exact(bytes).take(count);
-        let of_bytes = |bytes: &[u8]| {
-            let mut words = Words::default();
-            bytemuck::bytes_of_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
-            R::from_words(words)
-        };
-        results.map(of_bytes).collect()
+    /// Copies the results of rows, or of a top-k search.
+    pub(crate) fn of_rows(&self) -> RowResults {
+        let written = self.layout.written().map(|(first, bytes)| {
+            let words = first..first + bytes.div_ceil(size_of::<u64>());
+            let words: Vec<u64> = words.map(|word| self.words.get(self.first + word)).collect();
+            bytemuck::cast_slice(&words)[..bytes].to_vec()
+        });
+        RowResults::new(self.layout, written.collect())
     }
 }

@@ -45,6 +45,15 @@ impl Code {
         }
     }
 
+    /// Returns the distance in bytes between the results of rows.
+    pub(crate) fn row_result_bytes(&self) -> usize {
+        match self {
+            // An index and an element are padded.
+            Self::BuiltIn(..) => self.result_bytes().next_power_of_two(),
+            Self::Expression(_) | Self::Custom(_) | Self::Fused(_) => self.result_bytes(),
+        }
+    }
+
     pub(crate) fn form(&self) -> Form {
         match self {
             Self::BuiltIn(op, _) => op.form,

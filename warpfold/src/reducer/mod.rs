@@ -34,7 +34,7 @@ pub use group::{
     Group, GroupInput, GroupOutputs, GroupRecording, GroupStreamed, Sharded, ShardedAxis, ShardedKeys,
     ShardedRows, Way,
 };
-pub(crate) use host_results::{HostResults, Layout};
+pub(crate) use host_results::{HostResults, Layout, RowResults};
 pub use job::Job;
 pub(crate) use job::{Code, Codes, ElementRange, Place, RunningState, require_few};
 pub(crate) use kernels::{Entry, Kernels, LaunchContext, launch_with};

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use super::{
     core::{Core, InFlight},
-    host_results::HostResults,
+    host_results::{HostResults, Layout},
     plan::CopyOut,
 };
 use crate::{Error, Result, memory::Memory};
@@ -30,8 +30,8 @@ enum State<R> {
     Copied { work: Work, from: InDevice<R> },
 }
 
-/// Device memory, the number of results in it, and the function that copies them.
-pub(super) type InDevice<R> = (Arc<Memory>, usize, CopyOut<R>);
+/// Device memory, the layout of the results in it, and the function that copies them.
+pub(super) type InDevice<R> = (Arc<Memory>, Layout, CopyOut<R>);
 
 /// A reduction in flight; dropping it waits.
 struct Work {
@@ -76,11 +76,11 @@ impl<R> Pending<R> {
                     count => Ok(decode(results.of_elements(count))),
                 })?
             }
-            State::Copied { mut work, from: (memory, count, copy) } => {
+            State::Copied { mut work, from: (memory, layout, copy) } => {
                 work.finish(|_, _| ())?;
                 // SAFETY: the kernel that wrote the results has finished, and `memory` outlives the
                 // copy, which is waited for.
-                unsafe { copy(work.core.device(), memory.address(), count) }
+                unsafe { copy(work.core.device(), memory.address(), layout) }
             }
         }
     }

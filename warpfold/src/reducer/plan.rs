@@ -5,13 +5,14 @@ use std::{any::Any, convert::Infallible, mem, sync::Arc};
 
 pub(super) use output_memory::OutputMemory;
 
-use super::{HostResults, Inputs, OnStream, Pending, Reducer};
+use super::{HostResults, Inputs, Layout, OnStream, Pending, Reducer, RowResults};
 use crate::{
     Buffer, Count, Device, Element, Error, Outcome, Output, Outputs, Plain, Result, Stream,
     element::sealed::Outcome as _,
     input::{AnyTask, filtered::WithinTask, pairs::PairsTask, segments::Offsets, top::TopTask},
     memory::Memory,
     names::PairOp,
+    op::Operations,
     stream::{Event, LastWrite},
 };
 
@@ -106,25 +107,19 @@ pub struct Plan<'p, R> {
     pub(crate) several: Option<Several<R>>,
 }
 
-/// A function that copies a number of results from an address of a device. The caller must ensure that
-/// they are readable there.
-pub(crate) type CopyOut<R> = unsafe fn(&Device, u64, usize) -> Result<R>;
+/// A function that copies results from an address of a device. The caller must ensure that they are
+/// readable there.
+pub(crate) type CopyOut<R> = unsafe fn(&Device, u64, Layout) -> Result<R>;
 
 /// The number and layout of the results of an input that may have several results.
 pub(crate) struct Several<R> {
-    pub(crate) count: usize,
+    pub(crate) layout: Layout,
+    /// The bytes of memory for all results.
     pub(crate) bytes: u64,
     /// Copies the results from device memory; `None` if kernels write them to host memory.
     pub(crate) copy: Option<CopyOut<R>>,
     /// For errors about the number of outputs: the name of the results, and the error's constructor.
     what: (&'static str, fn(String) -> Error),
-}
-
-impl<R> Several<R> {
-    /// Returns the bytes of device memory for all results, as [`Outputs::bytes_of`].
-    pub(crate) fn all_bytes(&self) -> u64 {
-        (self.count as u64).saturating_mul(self.bytes)
-    }
 }
 
 #[derive(Clone, Copy)]
@@ -209,7 +204,8 @@ impl<'p, R> Plan<'p, R> {
     }
 
     pub(crate) fn require_room(&self, results: usize) -> Result<()> {
-        let Some(Several { count, what: (what, refused), .. }) = self.several else { return Ok(()) };
+        let Some(Several { layout, what: (what, refused), .. }) = self.several else { return Ok(()) };
+        let count = layout.count();
         if results == count {
             return Ok(());
         }
@@ -220,6 +216,38 @@ impl<'p, R> Plan<'p, R> {
     }
 }
 
+impl<'p, R> Plan<'p, R> {
+    /// Returns the plan of several operations on rows of a buffer.
+    pub(crate) fn of_rows<T: Plain, O: Operations<T, Rows = R>>(
+        task: AnyTask,
+        values: &'p Buffer<T>,
+        what: (&'static str, fn(String) -> Error),
+    ) -> Self {
+        let layout = task.layout();
+        let decode: fn(HostResults<'_>) -> R = |results| O::decode_rows(&results.of_rows());
+        let of_none = || Some(O::decode_rows(&RowResults::new(layout, Vec::new())));
+        let plan = Self::of_one(task, values, decode, of_none);
+        let bytes = (layout.words() * size_of::<u64>()) as u64;
+        let several = Several { layout, bytes, copy: Some(copy_rows::<T, O>), what };
+        Self { several: Some(several), ..plan }
+    }
+}
+
+/// # Safety
+/// Same as [`CopyOut`].
+unsafe fn copy_rows<T: Plain, O: Operations<T>>(
+    device: &Device,
+    address: u64,
+    layout: Layout,
+) -> Result<O::Rows> {
+    let written = layout.written().map(|(first, bytes)| {
+        let first = address + (first * size_of::<u64>()) as u64;
+        // SAFETY: the results are readable, as the caller guarantees.
+        unsafe { device.copy_out(first, bytes) }
+    });
+    Ok(O::decode_rows(&RowResults::new(layout, written.collect::<Result<_>>()?)))
+}
+
 impl<'p, R: Outcome> Plan<'p, Vec<R>> {
     pub(crate) fn of_several<T: Plain>(
         task: AnyTask,
@@ -227,8 +255,11 @@ impl<'p, R: Outcome> Plan<'p, Vec<R>> {
         count: usize,
         what: (&'static str, fn(String) -> Error),
     ) -> Self {
-        let plan = Self::of_one(task, values, |results| results.each(), || Some(Vec::new()));
-        let several = Several { count, bytes: R::BYTES, copy: Some(R::copy_out), what };
+        let decode: fn(HostResults<'_>) -> Vec<R> = |results| results.of_rows().each(0);
+        let plan = Self::of_one(task, values, decode, || Some(Vec::new()));
+        let layout = Layout::of_pieces(count, R::BYTES as usize);
+        let several =
+            Several { layout, bytes: Outputs::<R>::bytes_of(count), copy: Some(copy_out), what };
         Self { several: Some(several), ..plan }
     }
 
@@ -237,6 +268,13 @@ impl<'p, R: Outcome> Plan<'p, Vec<R>> {
         let count = task.count();
         Self::of_several(AnyTask::Top(task), values, count, what)
     }
+}
+
+/// # Safety
+/// Same as [`CopyOut`].
+unsafe fn copy_out<R: Outcome>(device: &Device, address: u64, layout: Layout) -> Result<Vec<R>> {
+    // SAFETY: the results are readable, as the caller guarantees.
+    unsafe { R::copy_out(device, address, layout.count()) }
 }
 
 impl Reducer {
@@ -253,7 +291,7 @@ impl Reducer {
         core.reclaim_finished();
         let device = self.device();
         let copied = plan.copied();
-        let memory = copied.map(|(several, _)| Memory::new(device, several.all_bytes()));
+        let memory = copied.map(|(several, _)| Memory::new(device, several.bytes));
         let outputs = memory.transpose()?.map(Arc::new);
         let keep = || {
             let memories = (plan.memories().map(Option::<&_>::cloned), plan.offsets.cloned());
@@ -273,7 +311,7 @@ impl Reducer {
         reduced.map_err(|failed| failed.or_keep(keep))?;
         // SAFETY: the kernel that wrote the results has finished, and `outputs` outlives the copy, which
         // is waited for.
-        unsafe { copy(device, outputs.address(), several.count) }
+        unsafe { copy(device, outputs.address(), several.layout) }
     }
 }
 
@@ -293,12 +331,12 @@ impl OnStream<'_> {
             let in_flight = unsafe { core.enqueue(self.stream, plan.inputs(), None) }?;
             return Ok(Pending::running(core, in_flight, plan.decode, plan.len));
         };
-        let outputs = Arc::new(Memory::new(self.reducer.device(), several.all_bytes())?);
+        let outputs = Arc::new(Memory::new(self.reducer.device(), several.bytes)?);
         // SAFETY: the stream belongs to the device. Buffers and offsets are never written again once
         // they have elements, and `InFlight` keeps them until the kernel has finished. The new outputs
         // have room for the results. A counted buffer never has several.
         let in_flight = unsafe { core.enqueue(self.stream, plan.inputs(), Some(&outputs)) }?;
-        Ok(Pending::copied(core, in_flight, (outputs, several.count, copy)))
+        Ok(Pending::copied(core, in_flight, (outputs, several.layout, copy)))
     }
 
     /// Enqueues a plan whose results stay in device memory.

@@ -84,8 +84,8 @@ struct Part {
 enum Target {
     /// Host memory of the recording, from the word with index `first` on.
     Host { first: usize, elements: u64 },
-    /// Host memory for `count` results of `bytes` bytes each, without padding.
-    Pieces { first: usize, count: usize, bytes: usize },
+    /// Host memory for several results, from the word with index `first` on.
+    Pieces { first: usize, layout: Layout },
     /// Outputs that the recording owns.
     Outputs { address: u64, outputs: Box<dyn OutputMemory> },
 }
@@ -161,9 +161,7 @@ impl Recorder {
                 (place, plan.task.layout().words())
             }
             Some(several) => {
-                let (count, bytes) = (several.count, several.bytes as usize);
-                let words = several.all_bytes().div_ceil(size_of::<u64>() as u64);
-                (Target::Pieces { first: self.words, count, bytes }, words as usize)
+                (Target::Pieces { first: self.words, layout: several.layout }, several.layout.words())
             }
         };
         let decode = plan.decode;
@@ -344,9 +342,7 @@ impl Inner {
                 let results = HostResults::new(&self.results, first, part.task.layout());
                 Some(results.of_elements(elements))
             }
-            Target::Pieces { first, count, bytes } => {
-                Some(HostResults::new(&self.results, first, Layout::of_pieces(count, bytes)))
-            }
+            Target::Pieces { first, layout } => Some(HostResults::new(&self.results, first, layout)),
             Target::Outputs { .. } => None,
         }
     }

@@ -66,7 +66,8 @@ fn debug_output_of_recordings_lists_the_launches() {
     let rows = buffer.rows(3).unwrap();
     shown(recorder.reduce_into(op::Sum, &rows, outputs).unwrap(), "RecordedOutputs { index: 1, .. }");
     let address = buffer.as_device_ptr();
-    let many = format!("Together {{ fused: [sum_u8, minmax_u8], codes: [], n: 3, address: {address} }}");
+    let of = format!("elements: Buffer {{ n: 3, count: None }}, address: {address}");
+    let many = format!("Together {{ fused: [sum_u8, minmax_u8], codes: [], {of} }}");
     let row = format!("ElementRange {{ code: sum_u8, n: 3, address: {address} }}");
     shown(&recorder, &format!("Recorder {{ jobs: [{many}, {row}], .. }}"));
 }

@@ -4,8 +4,8 @@
 use std::mem;
 
 use warpfold::{
-    Bool, Buffer, Element, Ends, Error, Float, Located, Plain, Reducer, Spread, bf16, cpu, f16,
-    op::{self, Description, Operation, Operations},
+    Bool, Buffer, Element, Ends, Error, Float, Located, Plain, Reducer, Rows, Spread, bf16, cpu, f16,
+    op::{self, Description, Operation, Operations, RowsOperation},
 };
 
 use crate::{
@@ -46,7 +46,12 @@ impl<T: Bits> Bits for Located<T> {
 /// The sign of a NaN that arithmetic returns differs between devices.
 impl Bits for Spread {
     fn bits(&self) -> Vec<u8> {
-        let rounded = |moment: f64| if moment.is_nan() { f32::NAN } else { moment as f32 };
+        let rounded = |moment: f64| match moment {
+            _ if moment.is_nan() => f32::NAN,
+            // The elements are small integers, whose sum may be 0.
+            _ if moment.abs() < 1e-12 => 0.0,
+            _ => moment as f32,
+        };
         [self.mean, self.variance].map(|moment| rounded(moment).bits()).concat()
     }
 }
@@ -83,6 +88,52 @@ together! {
     (A 0, B 1, C 2, D 3);
     (A 0, B 1, C 2, D 3, E 4);
     (A 0, B 1, C 2, D 3, E 4, F 5);
+}
+
+/// Tuples whose results of rows can be compared with those of each operation alone.
+trait TogetherOnRows<T: Plain>: Operations<T> {
+    fn alone(self, rows: Rows<'_, T>) -> Vec<Vec<Vec<u8>>>;
+    fn bits(results: Self::Rows) -> Vec<Vec<Vec<u8>>>;
+}
+
+fn each_bits<R: Bits>(results: &[R]) -> Vec<Vec<u8>> {
+    results.iter().map(Bits::bits).collect()
+}
+
+macro_rules! together_on_rows {
+    ($(($($O:ident $at:tt),*);)*) => {$(
+        impl<T: Plain, $($O: RowsOperation<T, Left: Bits>),*> TogetherOnRows<T> for ($($O,)*) {
+            fn alone(self, rows: Rows<'_, T>) -> Vec<Vec<Vec<u8>>> {
+                vec![$(each_bits(&reducer().reduce(self.$at, rows).unwrap())),*]
+            }
+
+            fn bits(results: Self::Rows) -> Vec<Vec<Vec<u8>>> {
+                vec![$(each_bits(&results.$at)),*]
+            }
+        }
+    )*};
+}
+
+together_on_rows! {
+    (A 0, B 1);
+    (A 0, B 1, C 2);
+    (A 0, B 1, C 2, D 3);
+    (A 0, B 1, C 2, D 3, E 4);
+    (A 0, B 1, C 2, D 3, E 4, F 5);
+}
+
+#[track_caller]
+fn check_rows<T: Plain, O: TogetherOnRows<T>>(ops: O, rows: Rows<'_, T>) {
+    let what = format!("{} of {rows:?}", std::any::type_name::<O>());
+    let expected = ops.alone(rows);
+    assert_eq!(O::bits(reducer().reduce(ops, rows).unwrap()), expected, "{what}");
+    let stream = device().stream().unwrap();
+    let pending = reducer().on(&stream).reduce(ops, rows).unwrap();
+    assert_eq!(O::bits(pending.wait().unwrap()), expected, "{what} on a stream");
+    let mut recorder = reducer().record();
+    let recorded = recorder.reduce(ops, rows).unwrap();
+    let mut recording = recorder.finish().unwrap();
+    assert_eq!(O::bits(recording.run().unwrap().get(&recorded)), expected, "{what}, recorded");
 }
 
 #[track_caller]
@@ -140,6 +191,10 @@ fn extremes_of_floats_have_the_bits_that_they_have_alone() {
             check((op::Max, op::MinMax), &buffer);
             check((op::Max.skip_nan(), op::Max, op::Min.skip_nan(), op::Min), &buffer);
             check((op::Max.skip_nan(), op::MinMax.skip_nan(), op::MinMax), &buffer);
+            let rows = device().upload(&values.repeat(3)).unwrap();
+            let rows = rows.rows(values.len()).unwrap();
+            check_rows((op::ArgMin, op::Min, op::ArgMax, op::Max), rows);
+            check_rows((op::Max.skip_nan(), op::Max, op::Min.skip_nan(), op::Min), rows);
         }
     }
     let [nan, other] = [0x7fc0_1234, 0xffc0_4321].map(f32::from_bits);
@@ -196,6 +251,123 @@ fn every_operation_of_a_fused_kernel() {
         of_floats(n, f32::NAN);
         of_floats(n, f64::NAN);
     }
+}
+
+/// Number and length of rows, for each launch: of several rows of a warp, of a block per row, and of
+/// several blocks per row.
+const ROWS: [(usize, usize); 21] = [
+    (0, 5),
+    (1, 1),
+    (70, 1),
+    (1, 5),
+    (2, 5),
+    (33, 5),
+    (100, 8),
+    (2, 31),
+    (33, 31),
+    (40, 32),
+    (3, 33),
+    (33, 33),
+    (20, 128),
+    (9, 257),
+    (12, 512),
+    (3, 1000),
+    (40, 1000),
+    (5, 1024),
+    (1, 5000),
+    (3, 5000),
+    (2, 40_001),
+];
+
+fn rows_of_every_type<T: Sample + Bits>()
+where
+    T::Sum: Bits,
+{
+    for ((count, len), first) in ROWS.into_iter().flat_map(|shape| [(shape, 0), (shape, 1)]) {
+        let values = device().upload(&small::<T>(count * len + first, len as u64)).unwrap();
+        let buffer = values.slice(first..).unwrap();
+        let rows = buffer.rows(len).unwrap();
+        check_rows((op::Sum, op::Min, op::Max), rows);
+        check_rows((op::MeanAndVariance, op::Min, op::Max, op::CountNonZero), rows);
+        check_rows((op::ArgMin, op::ArgMax), rows);
+    }
+}
+
+#[test]
+fn results_of_rows_are_those_of_each_operation_alone() {
+    let _checked = no_findings();
+    for_every_type!(rows_of_every_type());
+}
+
+/// Each operation that has a part of a fused kernel, and others, which take a launch of their own.
+#[test]
+fn every_operation_of_a_fused_kernel_on_rows() {
+    fn of<T: Sample + Bits>(count: usize, len: usize)
+    where
+        T::Sum: Bits,
+    {
+        let buffer = device().upload(&small::<T>(count * len, 8)).unwrap();
+        let rows = buffer.rows(len).unwrap();
+        check_rows((op::Sum, op::SumOfSquares, op::SumOfMagnitudes, op::Product), rows);
+        check_rows((op::Mean, op::L2Norm, op::CountNonZero, op::MaxNorm), rows);
+        check_rows((op::HarmonicMean, op::ArgMin, op::Min, op::ArgMax, op::Sum, op::Mean), rows);
+    }
+    fn of_floats<T: Sample + Float + Bits>(count: usize, len: usize, nan: T)
+    where
+        T::Sum: Bits,
+    {
+        let mut values = small::<T>(count * len, 8);
+        values.iter_mut().step_by(7).for_each(|value| *value = nan);
+        let buffer = device().upload(&values).unwrap();
+        let rows = buffer.rows(len).unwrap();
+        check_rows((op::CountNan, op::Sum.skip_nan(), op::SumOfSquares.skip_nan()), rows);
+        check_rows((op::Product.skip_nan(), op::MinMax.skip_nan(), op::L2Norm.skip_nan()), rows);
+        // The partial results of most words.
+        let spreads = (op::MeanAndVariance, op::MeanAndVariance.skip_nan());
+        let ends = (op::ArgMin.skip_nan(), op::ArgMax.skip_nan(), op::ArgMin, op::ArgMax);
+        check_rows((spreads.0, ends.0, ends.1, spreads.1, ends.2, ends.3), rows);
+        check_rows((op::SumOfMagnitudes.skip_nan(), op::Max, op::Max.skip_nan(), op::Mean), rows);
+        check_rows((op::Sum.reproducible(), op::Sum, op::LogSumExp, op::Max), rows);
+    }
+    let _checked = no_findings();
+    // Products are exact or infinite.
+    for (count, len) in [(9, 1), (5, 7), (3, 1003), (2, 20_000)] {
+        for_every_type!(of(count, len));
+        of_floats(count, len, f16::NAN);
+        of_floats(count, len, bf16::NAN);
+        of_floats(count, len, f32::NAN);
+        of_floats(count, len, f64::NAN);
+    }
+}
+
+/// 300,000 rows, more than all threads of a launch in the simulator have, so that a warp takes several
+/// batches of rows.
+#[test]
+fn every_one_of_many_rows_of_a_tuple_has_its_results() {
+    let _checked = no_findings();
+    let values = device().upload(&small::<i8>(600_003, 1)).unwrap();
+    check_rows((op::Sum, op::ArgMax), values.slice(3..).unwrap().rows(2).unwrap());
+}
+
+#[test]
+fn descriptions_of_rows() {
+    let _checked = no_findings();
+    let buffer = device().upload(&[1.5_f64, f64::NAN, -2.5, f64::NAN, f64::NAN, f64::NAN]).unwrap();
+    let found = reducer().reduce(op::Describe, buffer.rows(3).unwrap()).unwrap();
+    let of_row = |row: usize| {
+        let row = buffer.slice(3 * row..3 * row + 3).unwrap();
+        reducer().reduce(op::Describe, &row).unwrap()
+    };
+    assert_eq!(found[0], of_row(0));
+    assert_eq!((found[1].count, found[1].nan_count, found[1].min), (0, 3, None));
+    assert!(found[1].mean.is_nan() && found.len() == 2);
+    let none = buffer.slice(..0).unwrap();
+    assert!(reducer().reduce(op::Describe, none.rows(3).unwrap()).unwrap().is_empty());
+    let rows = device().upload(&[3_i8, -7, 5, 3]).unwrap();
+    let rows = rows.rows(2).unwrap();
+    let ops = (op::WrappingSum, op::MaxNorm, op::L1Norm);
+    let ends = vec![Ends { min: -7, max: 3 }, Ends { min: 3, max: 5 }];
+    assert_eq!(reducer().reduce(ops, rows).unwrap(), (vec![-4, 8], ends, vec![10, 8]));
 }
 
 #[test]
@@ -314,6 +486,29 @@ mod launches {
         check(&reducer, (op::Max, op::BitXor, op::Mean, op::BitAnd, op::Product), integers, 3);
     }
 
+    /// Checks the launches for rows of every kernel, and of a single row.
+    fn check_rows<O: Operations<f32>>(reducer: &Reducer, ops: O, launches: u64) {
+        for (count, len) in [(1, 6), (3, 5), (40, 64), (3, 5000), (2, 40_001)] {
+            let values = reducer.device().upload(&small::<f32>(count * len, 8)).unwrap();
+            let rows = values.rows(len).unwrap();
+            let found = counted(|| drop(reducer.reduce(ops, rows).unwrap())).0;
+            assert_eq!(found, launches, "{} of {rows:?}", std::any::type_name::<O>());
+        }
+        let none = reducer.device().upload::<f32>(&[]).unwrap();
+        assert_eq!(counted(|| drop(reducer.reduce(ops, none.rows(5).unwrap()).unwrap())).0, 0);
+    }
+
+    #[test]
+    fn tuples_on_rows_use_the_documented_number_of_launches() {
+        let reducer = Reducer::new(&in_own_context(warpfold_sim_driver::driver())).unwrap();
+        check_rows(&reducer, (op::Sum, op::Min, op::Max), 1);
+        check_rows(&reducer, (op::MeanAndVariance, op::Min, op::Max, op::CountNonZero), 1);
+        check_rows(&reducer, (op::ArgMin, op::ArgMax), 1);
+        check_rows(&reducer, op::Describe, 1);
+        check_rows(&reducer, (op::Min, op::Max), 1);
+        check_rows(&reducer, (op::LogSumExp, op::Max, op::HarmonicMean, op::Sum), 3);
+    }
+
     #[test]
     fn empty_input_launches_and_waits_for_nothing() {
         let device = in_own_context(warpfold_sim_driver::driver());
@@ -379,6 +574,10 @@ fn invalid_input_is_refused_before_launch() {
         assert!(matches!(error, Error::OtherDevice { .. }), "{error:?}");
         says(&error, &["expected the buffer on ", "use one device"]);
     }
+    let error = reducer().reduce(ops, there.rows(1).unwrap()).unwrap_err();
+    says(&error, &["expected the buffer on ", "use one device"]);
+    let error = reducer().reduce(ops, many.rows(1).unwrap()).unwrap_err();
+    assert!(matches!(error, Error::TooManyElements { .. }), "{error:?}");
     let here = device().upload(&[1_i8]).unwrap();
     let away = elsewhere.stream().unwrap();
     let error = reducer().on(&away).reduce(ops, &here).unwrap_err();

@@ -7,8 +7,10 @@ use warpfold_abi::fused::MOST_PARTS;
 use super::{CountAt, elements};
 use crate::{
     Buffer, Device, Plain, Result,
-    element::RESULT_WORDS,
-    input::{AnyTask, Task},
+    input::{
+        AnyTask, Task,
+        rows::{Rows, RowsTask},
+    },
     names::{Form, Nan, Op, OpKind},
     op::fused::{Parts, part},
     reducer::{Code, Codes, ElementRange, Kernels, LaunchContext, Layout},
@@ -23,10 +25,15 @@ pub(crate) struct TogetherTask {
     /// launch each.
     codes: Codes,
     fused: Option<Parts>,
-    n: u64,
+    elements: Elements,
     address: u64,
-    count: Option<CountAt>,
     layout: Layout,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Elements {
+    Buffer { n: u64, count: Option<CountAt> },
+    Rows { rows: u64, len: u64 },
 }
 
 impl TogetherTask {
@@ -43,18 +50,43 @@ impl TogetherTask {
         let mut codes = launches(wanted, n == 0);
         // A kernel for a count in device memory has one operation.
         let fused = if count.is_none() { fuse(&mut codes) } else { None };
-        let layout = layout(&codes, wanted);
-        Ok(Self { codes, fused, n, address, count, layout })
+        let layout = layout(&codes, wanted, 1, Code::result_bytes);
+        Ok(Self { codes, fused, elements: Elements::Buffer { n, count }, address, layout })
     }
 
-    /// Returns the launches, and the number of results of each.
-    fn tasks(&self) -> impl Iterator<Item = (AnyTask, u64)> {
-        let &Self { n, address, count, .. } = self;
-        let fused = self.fused.map(|parts| (Code::Fused(parts), u64::from(parts.len())));
-        let alone = self.codes.iter().flatten().skip(fused.as_ref().map_or(0, |(_, len)| *len as usize));
-        let launches = fused.into_iter().chain(alone.map(|code| (code.clone(), 1)));
-        launches
-            .map(move |(code, results)| (elements(ElementRange { code, n, address }, count), results))
+    pub(crate) fn of_rows<T: Plain>(
+        wanted: &Codes,
+        rows: &Rows<'_, T>,
+        device: &Device,
+    ) -> Result<Self> {
+        for code in wanted.iter().flatten() {
+            rows.task(code.clone(), device)?;
+        }
+        let (count, len) = (rows.count(), rows.row_len() as u64);
+        let mut codes = if count == 0 { Codes::default() } else { launches(wanted, false) };
+        let fused = fuse(&mut codes);
+        let layout = layout(&codes, wanted, count, Code::row_result_bytes).with_rows_of(len);
+        let elements = Elements::Rows { rows: count as u64, len };
+        Ok(Self { codes, fused, elements, address: rows.buffer().as_device_ptr(), layout })
+    }
+
+    /// Returns the launches, and the index of the first result of each.
+    fn tasks(&self) -> impl Iterator<Item = (AnyTask, usize)> {
+        let &Self { elements, address, .. } = self;
+        let alone = self.fused.map_or(0, |parts| parts.len() as usize);
+        let fused = self.fused.map(|parts| (Code::Fused(parts), 0));
+        let alone = self.codes.iter().flatten().zip(0..).skip(alone);
+        let launches = fused.into_iter().chain(alone.map(|(code, first)| (code.clone(), first)));
+        launches.map(move |(code, first)| (elements.task(code, address), first))
+    }
+}
+
+impl Elements {
+    fn task(self, code: Code, address: u64) -> AnyTask {
+        match self {
+            Self::Buffer { n, count } => elements(ElementRange { code, n, address }, count),
+            Self::Rows { rows, len } => RowsTask { code, rows, len, pitch: len, address }.task(),
+        }
     }
 }
 
@@ -80,26 +112,24 @@ impl Task for TogetherTask {
     }
 
     unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
-        let mut output = context.output;
-        self.tasks().try_for_each(|(task, results)| {
+        self.tasks().try_for_each(|(task, first)| {
+            let output = context.output + (self.layout.first_word(first) * size_of::<u64>()) as u64;
             // SAFETY: each launch has the output words of its results, and the caller meets the other
             // conditions.
-            unsafe { task.enqueue(kernels, &LaunchContext { output, ..*context }) }?;
-            output += results * (RESULT_WORDS * size_of::<u64>()) as u64;
-            Ok(())
+            unsafe { task.enqueue(kernels, &LaunchContext { output, ..*context }) }
         })
     }
 }
 
 impl fmt::Debug for TogetherTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { codes, fused, n, address, .. } = self;
+        let Self { codes, fused, elements, address, .. } = self;
         let codes: Vec<_> = codes.iter().flatten().collect();
         let fused = fused.map_or(0, Parts::len) as usize;
         f.debug_struct("Together")
             .field("fused", &&codes[..fused])
             .field("codes", &&codes[fused..])
-            .field("n", n)
+            .field("elements", elements)
             .field("address", address)
             .finish()
     }
@@ -110,24 +140,20 @@ impl fmt::Debug for TogetherTask {
 /// empty input are launched.
 pub(crate) fn together(wanted: &Codes, of_none: bool) -> (Codes, Layout) {
     let codes = launches(wanted, of_none);
-    let layout = layout(&codes, wanted);
+    let layout = layout(&codes, wanted, 1, Code::result_bytes);
     (codes, layout)
 }
 
-/// Returns the layout of the results of `codes`, from which those of `wanted` are taken.
-fn layout(codes: &Codes, wanted: &Codes) -> Layout {
-    let mut layout = Layout::default();
-    for (bytes, code) in layout.bytes.iter_mut().zip(codes.iter().flatten()) {
-        *bytes = u8::try_from(code.result_bytes()).expect("at most 64 bytes");
-    }
-    for (place, wanted) in layout.places.iter_mut().zip(wanted) {
+/// Returns the layout of `count` results of each of `codes`, from which those of `wanted` are taken.
+fn layout(codes: &Codes, wanted: &Codes, count: usize, bytes: fn(&Code) -> usize) -> Layout {
+    let places = wanted.iter().map(|wanted| {
         let mut written = (0..).zip(codes.iter().flatten());
         let found = wanted.as_ref().and_then(|wanted| {
             written.find_map(|(result, code)| Some((result, start_within(code, wanted)?)))
         });
-        *place = found.unwrap_or_default();
-    }
-    layout
+        found.unwrap_or_default()
+    });
+    Layout::of_several(count, codes.iter().flatten().map(bytes), places)
 }
 
 /// Returns the fewest operations whose results contain all wanted ones.

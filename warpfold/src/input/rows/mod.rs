@@ -3,23 +3,24 @@
 mod launch;
 mod task;
 
-use std::fmt;
+use std::{convert::Infallible, fmt};
 
 pub(crate) use launch::BLOCKS;
 pub use launch::RowsLaunch;
 
 use crate::{
-    Buffer, Device, Error, Outcome, Outputs, Plain, Result,
-    input::{AnyTask, Enqueue, Input, by_plan},
-    op::{RowsOperation, kind, sealed},
-    reducer::{Code, ElementRange, Plan},
+    Buffer, Device, Error, Outputs, Plain, Result,
+    input::{AnyTask, Enqueue, Input, buffer::TogetherTask, by_plan},
+    op::{Operations, RowsOperation, kind, sealed},
+    reducer::{Code, DeviceOutput, ElementRange, Plan},
 };
 
 /// A buffer's elements as a matrix, row after row, from [`Buffer::rows`].
 ///
 /// [`Reducer::reduce`](crate::Reducer::reduce) returns one result for each row, from one launch; for
 /// [`Largest`](crate::op::Largest) and [`Smallest`](crate::op::Smallest) k results for each row, row by
-/// row. The index in a [`Located`](crate::Located) result counts from the start of the row.
+/// row. A [tuple](crate::op::Operations) has a tuple of results: for each operation, those of all rows.
+/// The index in a [`Located`](crate::Located) result counts from the start of the row.
 ///
 /// ```
 /// # use warpfold::{Device, Reducer, Selection, op};
@@ -31,6 +32,8 @@ use crate::{
 /// let smallest = reducer.reduce(op::Smallest(2), rows)?;
 /// let of_rows: Vec<_> = smallest.chunks(2).map(|row| [row[0].index, row[1].index]).collect();
 /// assert_eq!(of_rows, [[2, 0], [0, 1]]);
+/// let (sums, max) = reducer.reduce((op::Sum, op::Max), rows)?;
+/// assert_eq!((sums, max), (vec![17, 17], vec![9, 8]));
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 pub struct Rows<'a, T> {
@@ -127,33 +130,48 @@ impl RowsTask {
 /// A kind of operations that reduces rows.
 #[diagnostic::on_unimplemented(
     message = "`{O}` does not reduce rows of `{T}`",
-    note = "any operation of one result but `WrappingSum` does, and `Largest` and `Smallest`"
+    note = "any operation of one result but `WrappingSum` does, tuples, and `Largest` and `Smallest`"
 )]
 pub trait ReduceRows<O, T: Plain> {
-    /// The type of a result. A row has one result, or k results in a top-k search.
-    type Result: Outcome;
+    /// The results of all rows. A row has one result, one for each operation of a tuple, or k results in
+    /// a top-k search.
+    type Output;
+    type Left: DeviceOutput;
 
-    fn plan<'p>(op: O, rows: Rows<'p, T>, device: &Device) -> Result<Plan<'p, Vec<Self::Result>>>;
+    fn plan<'p>(op: O, rows: Rows<'p, T>, device: &Device) -> Result<Plan<'p, Self::Output>>;
 }
 
 impl<T: Plain, O: RowsOperation<T>> ReduceRows<O, T> for kind::Single {
-    type Result = O::Left;
+    type Output = Vec<O::Left>;
+    type Left = Outputs<O::Left>;
 
-    fn plan<'p>(op: O, rows: Rows<'p, T>, device: &Device) -> Result<Plan<'p, Vec<O::Left>>> {
+    fn plan<'p>(op: O, rows: Rows<'p, T>, device: &Device) -> Result<Plan<'p, Self::Output>> {
         let task = rows.task(op.code(), device)?.task();
-        let refused = |reason| Error::Rows { reason };
-        Ok(Plan::of_several(task, rows.buffer(), rows.count(), ("rows", refused)))
+        Ok(Plan::of_several(task, rows.buffer(), rows.count(), RESULTS))
     }
 }
 
+impl<T: Plain, O: Operations<T>> ReduceRows<O, T> for kind::Together {
+    type Output = O::Rows;
+    type Left = Infallible;
+
+    fn plan<'p>(op: O, rows: Rows<'p, T>, device: &Device) -> Result<Plan<'p, Self::Output>> {
+        let task = TogetherTask::of_rows(&op.codes(), &rows, device)?;
+        Ok(Plan::of_rows::<T, O>(AnyTask::Together(task), rows.buffer(), RESULTS))
+    }
+}
+
+/// The name of the results of rows, and the error about their number.
+const RESULTS: (&str, fn(String) -> Error) = ("rows", |reason| Error::Rows { reason });
+
 impl<T: Plain, O: sealed::Sealed<Kind: ReduceRows<O, T>>> Input<O> for Rows<'_, T> {
-    type Output = Vec<<O::Kind as ReduceRows<O, T>>::Result>;
+    type Output = <O::Kind as ReduceRows<O, T>>::Output;
 
     by_plan!(O);
 }
 
 impl<T: Plain, O: sealed::Sealed<Kind: ReduceRows<O, T>>> Enqueue<O> for Rows<'_, T> {
-    type Left = Outputs<<O::Kind as ReduceRows<O, T>>::Result>;
+    type Left = <O::Kind as ReduceRows<O, T>>::Left;
 
     fn plan<'p>(self, op: O, device: &Device) -> Result<Plan<'p, Self::Output>>
     where

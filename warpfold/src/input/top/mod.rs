@@ -133,9 +133,10 @@ impl<T: Element, O: TopK> ReduceElements<O, T> for kind::Top {
 }
 
 impl<T: Element, O: TopK> ReduceRows<O, T> for kind::Top {
-    type Result = Located<T>;
+    type Output = Vec<Located<T>>;
+    type Left = Outputs<Located<T>>;
 
-    fn plan<'p>(op: O, rows: Rows<'p, T>, device: &Device) -> Result<Plan<'p, Vec<Located<T>>>> {
+    fn plan<'p>(op: O, rows: Rows<'p, T>, device: &Device) -> Result<Plan<'p, Self::Output>> {
         Ok(Plan::of_top(TopTask::of_rows(op, &rows, device)?, rows.buffer()))
     }
 }
