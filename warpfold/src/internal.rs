@@ -13,7 +13,8 @@ use std::{
 use warpfold_driver::{Context, Driver, Stream as RawStream};
 
 use crate::{
-    Axis, Device, Element, Error, Plain, Reducer, Result, Rows, View,
+    Axis, Device, Element, Enqueue, Error, OnStream, Outcome, Outputs, Plain, Reducer, Result, Rows,
+    View,
     dlpack::DataType,
     element::{Words, sealed::Outcome as _},
     input::{AnyTask, Task, buffer, rows::RowsTask},
@@ -208,6 +209,23 @@ pub fn shape(device: &Device) -> Shape {
 pub fn rows_launch<T: Element>(rows: &Rows<'_, T>) -> Result<RowsLaunch> {
     let device = rows.buffer().device();
     Ok(RowsLaunch::new(&rows.task(Code::BuiltIn(OpKind::Sum.plain(), T::DTYPE), device)?, shape(device)))
+}
+
+/// Enqueues [`OnStream::reduce_into`] for one or more operations on rows, whose results are written one
+/// operation after the other, as by `warpfold_abi::fused::results_bytes`.
+///
+/// # Safety
+/// The outputs must have room for the results of all operations.
+pub unsafe fn reduce_rows_into<'r, T: Plain, O, R: Outcome>(
+    on: OnStream<'_>,
+    op: O,
+    rows: Rows<'r, T>,
+    outputs: &mut Outputs<R>,
+) -> Result<()>
+where
+    Rows<'r, T>: Enqueue<O>,
+{
+    on.leave(&rows.plan(op, outputs.device())?, outputs)
 }
 
 /// Returns the launch of a sum along an axis that is not the last.
