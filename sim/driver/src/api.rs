@@ -23,7 +23,7 @@ macro_rules! export {
             $(
                 pub(super) unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
                     const EARLY: bool = call::is_early(stringify!($name));
-                    call::enter(stringify!($name), EARLY, || {
+                    call::enter(stringify!($name), EARLY, &|| {
                         // SAFETY: the caller keeps the contract of the driver's function, which implies
                         // that of `from_c` for each argument.
                         functions::$name($(unsafe { FromC::<$kind>::from_c($argument) }?),*)
@@ -39,8 +39,9 @@ macro_rules! export {
 
             $(
                 pub(super) unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
+                    let _default = world::DefaultOfThread::set();
                     // SAFETY: the caller keeps the contract of the driver's function.
-                    world::with_default_of_thread(|| unsafe { exported::$name($($argument),*) })
+                    unsafe { exported::$name($($argument),*) }
                 }
             )*
         }

@@ -22,18 +22,29 @@ thread_local! {
     static IN_HOST_FUNCTION: Cell<bool> = const { Cell::new(false) };
 }
 
+/// The body of a driver function. `dyn Fn` would compile each body three times, once for every method of
+/// `Fn` and its supertraits.
+pub(crate) trait DriverCall {
+    fn run(&self) -> Outcome;
+}
+
+impl<F: Fn() -> Outcome> DriverCall for F {
+    fn run(&self) -> Outcome {
+        self()
+    }
+}
+
 /// Runs a driver function and returns its code. A panic does not unwind into the caller.
 ///
-/// `early` is set for functions that may be called before `cuInit`.
-///
-/// `admit` and `conclude` are separate because they are not generic, and so are compiled only once.
-pub(crate) fn enter(name: &'static str, early: bool, body: impl FnOnce() -> Outcome) -> c_int {
+/// `early` is set for functions that may be called before `cuInit`. `body` is not a type parameter, so
+/// that this function is compiled once and not for each of the driver's.
+pub(crate) fn enter(name: &'static str, early: bool, body: &dyn DriverCall) -> c_int {
     let _inside = world::Inside::new();
     conclude(
         name,
         catch_unwind(AssertUnwindSafe(|| {
             admit(name, early)?;
-            body()
+            body.run()
         })),
     )
 }

@@ -171,7 +171,8 @@ pub fn set_frees_wait(wait: bool) {
 /// Makes driver calls for which stream 0 is the calling thread's default stream, as it is for the
 /// functions whose names end in `_ptds` or `_ptsz`.
 pub fn with_default_of_thread<T>(calls: impl FnOnce() -> T) -> T {
-    world::with_default_of_thread(calls)
+    let _default = world::DefaultOfThread::set();
+    calls()
 }
 
 /// Sets the maximum warp instructions of a launch in contexts created from now on, in the whole process.

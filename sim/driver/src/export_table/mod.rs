@@ -54,11 +54,14 @@ const CALLER: &str = "cuGetExportTable";
 
 /// Refuses the call. The arguments are ignored; in C's calling convention the caller removes them.
 extern "C" fn absent<const TABLE: usize, const INDEX: usize>() -> c_int {
-    call::enter(CALLER, true, || {
-        let detail = format!(
-            "function {INDEX} of the driver's private table `{}` is not simulated",
-            NAMES[TABLE]
-        );
+    refuse(TABLE, INDEX)
+}
+
+fn refuse(table: usize, index: usize) -> c_int {
+    call::enter(CALLER, true, &|| {
+        let table = NAMES[table];
+        let detail =
+            format!("function {index} of the driver's private table `{table}` is not simulated");
         fail_with(CUDA_ERROR_NOT_SUPPORTED, detail)
     })
 }
@@ -189,7 +192,7 @@ fn find(id: &CUuuid) -> Option<*const c_void> {
 /// Returns the handle of a device's primary context without retaining it. The handle is the same as
 /// long as the process runs; the context may be inactive.
 unsafe extern "C" fn primary_context(ctx: *mut CUcontext, device: CUdevice) -> c_int {
-    call::enter(CALLER, false, || {
+    call::enter(CALLER, false, &|| {
         // SAFETY: the caller passes null, or a pointer that is valid for writing a handle.
         let ctx = unsafe { Out::from_c(ctx) }?;
         ctx.put(functions::primary_handle(device)?.raw())
@@ -235,7 +238,7 @@ unsafe extern "C" fn storage_put(
     value: *mut c_void,
     destructor: Option<Destructor>,
 ) -> c_int {
-    call::enter(CALLER, false, || {
+    call::enter(CALLER, false, &|| {
         let mut state = world::lock();
         let id = functions::named(&state, ContextId::from(ctx))?;
         let value = LocalValue { value: value.expose_provenance(), destructor };
@@ -245,7 +248,7 @@ unsafe extern "C" fn storage_put(
 }
 
 unsafe extern "C" fn storage_remove(ctx: CUcontext, key: *mut c_void) -> c_int {
-    call::enter(CALLER, false, || {
+    call::enter(CALLER, false, &|| {
         let mut state = world::lock();
         let id = functions::named(&state, ContextId::from(ctx))?;
         let removed = state.context(id)?.local.remove(&key.addr());
@@ -254,7 +257,7 @@ unsafe extern "C" fn storage_remove(ctx: CUcontext, key: *mut c_void) -> c_int {
 }
 
 unsafe extern "C" fn storage_get(value: *mut *mut c_void, ctx: CUcontext, key: *mut c_void) -> c_int {
-    call::enter(CALLER, false, || {
+    call::enter(CALLER, false, &|| {
         // SAFETY: the caller passes null, or a pointer that is valid for writing a pointer.
         let value = unsafe { Out::from_c(value) }?;
         let mut state = world::lock();
@@ -266,7 +269,7 @@ unsafe extern "C" fn storage_get(value: *mut *mut c_void, ctx: CUcontext, key: *
 
 /// Returns the code by which the runtime recognises its driver.
 unsafe extern "C" fn integrity_check(version: c_uint, seconds: u64, code: *mut [u8; 16]) -> c_int {
-    call::enter(CALLER, false, || {
+    call::enter(CALLER, false, &|| {
         // SAFETY: the caller passes null, or a pointer that is valid for writing 16 bytes.
         let code = unsafe { Out::from_c(code) }?;
         let address = |pointer: *const c_void| pointer.addr() as u64;
@@ -308,7 +311,7 @@ unsafe extern "C" fn context_check(
     result: *mut c_uint,
     _object: *mut *const c_void,
 ) -> c_int {
-    call::enter(CALLER, false, || {
+    call::enter(CALLER, false, &|| {
         // SAFETY: the caller passes null, or a pointer that is valid for writing a number.
         unsafe { Out::from_c(result) }?.put(0)
     })

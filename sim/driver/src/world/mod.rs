@@ -50,7 +50,7 @@ pub(crate) use ids::ById;
 pub(crate) use memory::{HostAllocation, HostKind, HostTable};
 pub(crate) use pool::Pool;
 pub(crate) use run::{before_free, force, patience, set_frees_wait, set_patience};
-pub(crate) use stream::{Kind, Stream, with_default_of_thread};
+pub(crate) use stream::{DefaultOfThread, Kind, Stream};
 pub(crate) use task::{
     End, Fill, HostCall, HostFunction, LaunchRequest, Step, TaskId, Tasks, Transfer, Work,
 };

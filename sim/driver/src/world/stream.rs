@@ -52,17 +52,22 @@ thread_local! {
     static OF_THREAD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a call for which stream 0 is the calling thread's default stream. Like any stream that was
-/// created with the default flags, that stream and the legacy default stream wait for each other.
-pub(crate) fn with_default_of_thread<T>(call: impl FnOnce() -> T) -> T {
-    struct Reset(bool);
-    impl Drop for Reset {
-        fn drop(&mut self) {
-            OF_THREAD.set(self.0);
-        }
+/// While this exists, stream 0 is the calling thread's default stream. Like any stream that was created
+/// with the default flags, that stream and the legacy default stream wait for each other.
+pub(crate) struct DefaultOfThread {
+    previous: bool,
+}
+
+impl DefaultOfThread {
+    pub(crate) fn set() -> Self {
+        Self { previous: OF_THREAD.replace(true) }
     }
-    let _reset = Reset(OF_THREAD.replace(true));
-    call()
+}
+
+impl Drop for DefaultOfThread {
+    fn drop(&mut self) {
+        OF_THREAD.set(self.previous);
+    }
 }
 
 impl State {
