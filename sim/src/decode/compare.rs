@@ -55,16 +55,23 @@ const RELATIONS: [(&str, Relation); 18] = [
     ("hs", Relation::AboveEqual),
 ];
 
+/// Selects a comparison of integers that depends on their sign.
+macro_rules! ordered {
+    ($view:ident, $relation:expr) => {
+        match $relation {
+            Relation::Lt | Relation::Below => Some(compare!($view: |a, b| a < b)),
+            Relation::Le | Relation::BelowEqual => Some(compare!($view: |a, b| a <= b)),
+            _ => None,
+        }
+    };
+}
+
 macro_rules! integers {
     ($view:ident, $relation:expr) => {
         match $relation {
             Relation::Eq => Some(compare!($view: |a, b| a == b)),
             Relation::Ne => Some(compare!($view: |a, b| a != b)),
-            Relation::Lt | Relation::Below => Some(compare!($view: |a, b| a < b)),
-            Relation::Le | Relation::BelowEqual => Some(compare!($view: |a, b| a <= b)),
-            Relation::Gt | Relation::Above => Some(compare!($view: |a, b| a > b)),
-            Relation::Ge | Relation::AboveEqual => Some(compare!($view: |a, b| a >= b)),
-            _ => None,
+            relation => ordered!($view, relation),
         }
     };
 }
@@ -77,8 +84,6 @@ macro_rules! floats {
             Relation::Ne => Some(compare!($view: |a, b| ($f(a) < $f(b)) | ($f(a) > $f(b)))),
             Relation::Lt => Some(compare!($view: |a, b| $f(a) < $f(b))),
             Relation::Le => Some(compare!($view: |a, b| $f(a) <= $f(b))),
-            Relation::Gt => Some(compare!($view: |a, b| $f(a) > $f(b))),
-            Relation::Ge => Some(compare!($view: |a, b| $f(a) >= $f(b))),
             Relation::EqU => {
                 Some(compare!($view: |a, b| ($f(a) == $f(b)) | $f(a).is_nan() | $f(b).is_nan()))
             }
@@ -89,12 +94,6 @@ macro_rules! floats {
             Relation::LeU => {
                 Some(compare!($view: |a, b| ($f(a) <= $f(b)) | $f(a).is_nan() | $f(b).is_nan()))
             }
-            Relation::GtU => {
-                Some(compare!($view: |a, b| ($f(a) > $f(b)) | $f(a).is_nan() | $f(b).is_nan()))
-            }
-            Relation::GeU => {
-                Some(compare!($view: |a, b| ($f(a) >= $f(b)) | $f(a).is_nan() | $f(b).is_nan()))
-            }
             Relation::Number => Some(compare!($view: |a, b| !$f(a).is_nan() & !$f(b).is_nan())),
             Relation::Nan => Some(compare!($view: |a, b| $f(a).is_nan() | $f(b).is_nan())),
             _ => None,
@@ -102,21 +101,16 @@ macro_rules! floats {
     };
 }
 
+/// Returns the function of a comparison that is not one of [`Relation::exchanged`].
 fn comparison(cx: &mut Cx<'_, '_, '_>, relation: Relation, ftz: bool, ty: Type) -> Result<CompareFn> {
-    let unsigned = matches!(
-        relation,
-        Relation::Below | Relation::BelowEqual | Relation::Above | Relation::AboveEqual
-    );
+    let by_sign = matches!(relation, Relation::Lt | Relation::Le);
     let found = match ty {
-        Type::B16 | Type::U16 => integers!(U16, relation),
-        Type::B32 | Type::U32 => integers!(U32, relation),
-        Type::B64 | Type::U64 => integers!(U64, relation),
-        Type::S16 if unsigned => integers!(U16, relation),
-        Type::S32 if unsigned => integers!(U32, relation),
-        Type::S64 if unsigned => integers!(U64, relation),
-        Type::S16 => integers!(I16, relation),
-        Type::S32 => integers!(I32, relation),
-        Type::S64 => integers!(I64, relation),
+        Type::S16 if by_sign => ordered!(I16, relation),
+        Type::S32 if by_sign => ordered!(I32, relation),
+        Type::S64 if by_sign => ordered!(I64, relation),
+        Type::B16 | Type::U16 | Type::S16 => integers!(U16, relation),
+        Type::B32 | Type::U32 | Type::S32 => integers!(U32, relation),
+        Type::B64 | Type::U64 | Type::S64 => integers!(U64, relation),
         Type::F32 if ftz => floats!(F32, relation, flush),
         Type::F32 => floats!(F32, relation, std::convert::identity::<f32>),
         Type::F64 if !ftz => floats!(F64, relation, std::convert::identity::<f64>),
@@ -129,6 +123,22 @@ fn comparison(cx: &mut Cx<'_, '_, '_>, relation: Relation, ftz: bool, ty: Type) 
         Some(f) => Ok(f),
         None => cx.wrong_type(ty),
     }
+}
+
+/// Decodes a comparison and its sources `a` and `b`. `a > b` is decoded as `b < a`, so that each pair of
+/// relations has one function.
+fn compared(
+    cx: &mut Cx<'_, '_, '_>,
+    relation: Relation,
+    ftz: bool,
+    ty: Type,
+    sources: usize,
+) -> Result<(CompareFn, u16, u16)> {
+    let exchanged = relation.exchanged();
+    let f = comparison(cx, exchanged.unwrap_or(relation), ftz, ty)?;
+    cx.arity(sources + 1..=sources + 1)?;
+    let (a, b) = (cx.source(1, ty)?, cx.source(2, ty)?);
+    Ok(if exchanged.is_some() { (f, b, a) } else { (f, a, b) })
 }
 
 fn join(cx: &mut Cx<'_, '_, '_>) -> Option<&'static str> {
@@ -148,10 +158,8 @@ pub(super) fn setp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let relation = cx.require("a comparison", &RELATIONS)?;
     let operator = join(cx);
     let (ftz, ty) = (cx.take("ftz"), cx.ty()?);
-    let f = comparison(cx, relation, ftz, ty)?;
-    let count = if operator.is_some() { 4 } else { 3 };
-    cx.arity(count..=count)?;
-    let (a, b) = (cx.source(1, ty)?, cx.source(2, ty)?);
+    let sources = if operator.is_some() { 3 } else { 2 };
+    let (f, a, b) = compared(cx, relation, ftz, ty, sources)?;
     let (c, negate) = if operator.is_some() { cx.predicate(3)? } else { (0, false) };
     let (d, e) = match cx.operand(0)? {
         Operand::Pair(first, second) => {
@@ -190,10 +198,8 @@ pub(super) fn set(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
         Type::Bf16 => BF16_ONE,
         _ => return cx.wrong_type(to),
     };
-    let f = comparison(cx, relation, ftz, ty)?;
-    let count = if operator.is_some() { 4 } else { 3 };
-    cx.arity(count..=count)?;
-    let (a, b) = (cx.source(1, ty)?, cx.source(2, ty)?);
+    let sources = if operator.is_some() { 3 } else { 2 };
+    let (f, a, b) = compared(cx, relation, ftz, ty, sources)?;
     let (c, negate) = if operator.is_some() { cx.predicate(3)? } else { (0, false) };
     let d = cx.destination(0, to)?;
     Ok(Op::Set { f, o: Operands { d, e: 0, a, b, c, imm: truth }, join: joined(operator, negate) })
@@ -244,6 +250,19 @@ fn pair(imm: u32, a: u32, b: u32, value: impl Fn(u16) -> f32) -> u32 {
 }
 
 impl Relation {
+    /// Returns the relation with exchanged operands of one that holds if the first operand is greater.
+    fn exchanged(self) -> Option<Self> {
+        Some(match self {
+            Self::Gt => Self::Lt,
+            Self::Ge => Self::Le,
+            Self::GtU => Self::LtU,
+            Self::GeU => Self::LeU,
+            Self::Above => Self::Below,
+            Self::AboveEqual => Self::BelowEqual,
+            _ => return None,
+        })
+    }
+
     fn holds(self, a: f32, b: f32) -> bool {
         let unordered = a.is_nan() || b.is_nan();
         match self {

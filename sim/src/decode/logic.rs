@@ -125,21 +125,6 @@ fn constant_amount(cx: &Cx<'_, '_, '_>, limit: u64) -> Result<Option<u32>> {
     Ok(amount.map(|amount| amount.min(limit) as u32))
 }
 
-/// Selects a function that shifts by a constant amount. The amounts in the list, which are common in
-/// compiler output, get functions of their own. Only these are vectorised, because the host's base
-/// instruction set has no vector shift by a variable amount.
-macro_rules! shift_by {
-    ($view:ident, $ty:ty, $imm:expr, |$a:ident, $n:ident| $f:expr, [$($common:literal),*]) => {
-        match $imm {
-            $($common => alu!($view <- $view: |$a: $ty| {
-                let $n = $common;
-                $f
-            }),)*
-            _ => uniform!($view <- $view: |$n: u32, $a: $ty| $f),
-        }
-    };
-}
-
 /// Decodes `shl`. Shift amounts of at least the width give 0.
 pub(super) fn shl(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
@@ -147,12 +132,8 @@ pub(super) fn shl(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if let Some(imm) = constant_amount(cx, u64::from(ty.bits()))? {
         let f = match ty {
             Type::B16 => uniform!(U16 <- U16: |n, a: u16| ((u32::from(a)) << n) as u16),
-            Type::B32 if imm < 32 => {
-                shift_by!(U32, u32, imm, |a, n| a << (n & 31), [1, 2, 3, 4, 5, 6, 8, 16])
-            }
-            Type::B64 if imm < 64 => {
-                shift_by!(U64, u64, imm, |a, n| a << (n & 63), [1, 2, 3, 4, 5, 8, 16, 32])
-            }
+            Type::B32 if imm < 32 => uniform!(U32 <- U32: |n, a: u32| a << (n & 31)),
+            Type::B64 if imm < 64 => uniform!(U64 <- U64: |n, a: u64| a << (n & 63)),
             Type::B32 => alu!(U32 <- U32: |_a| 0),
             Type::B64 => alu!(U64 <- U64: |_a| 0),
             _ => return cx.wrong_type(ty),
@@ -185,12 +166,8 @@ pub(super) fn shr(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
         let f = match ty {
             Type::B16 | Type::U16 => uniform!(U16 <- U16: |n, a: u16| (u32::from(a) >> n) as u16),
             Type::S16 => uniform!(I16 <- I16: |n, a: i16| a >> (n & 15)),
-            Type::B32 | Type::U32 if imm < 32 => {
-                shift_by!(U32, u32, imm, |a, n| a >> (n & 31), [1, 2, 3, 4, 5, 6, 8, 16, 31])
-            }
-            Type::B64 | Type::U64 if imm < 64 => {
-                shift_by!(U64, u64, imm, |a, n| a >> (n & 63), [1, 2, 3, 4, 5, 8, 16, 32])
-            }
+            Type::B32 | Type::U32 if imm < 32 => uniform!(U32 <- U32: |n, a: u32| a >> (n & 31)),
+            Type::B64 | Type::U64 if imm < 64 => uniform!(U64 <- U64: |n, a: u64| a >> (n & 63)),
             Type::B32 | Type::U32 => alu!(U32 <- U32: |_a| 0),
             Type::B64 | Type::U64 => alu!(U64 <- U64: |_a| 0),
             Type::S32 => uniform!(I32 <- I32: |n, a: i32| a >> (n & 31)),
