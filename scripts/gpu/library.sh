@@ -12,7 +12,7 @@
 #   pairs     dot products and squared distances, compared with sums of one buffer: library/pairs.jsonl
 #   top       the k largest elements, compared with the index of the maximum: library/top.jsonl
 #   forms     sums within intervals, in pieces, and by atomics, compared with the sum: library/forms.jsonl
-#   tuples    several operations in one launch, compared with the sum: library/tuples.jsonl
+#   tuples    several operations in one launch, compared with the sum: library/tuples.jsonl, and over rows: tuples-rows.jsonl
 #   group     sums over all GPUs, by each transport of a group, compared with sums on one GPU:
 #             library-group.jsonl
 #   streamed  sums of slices and files in host memory, compared with copies: library-streamed.jsonl
@@ -107,7 +107,10 @@ set_by_key() { bench by_key library/by-key; }
 set_pairs() { bench pairs library/pairs; }
 set_top() { bench top library/top; }
 set_forms() { bench forms library/forms; }
-set_tuples() { bench tuples library/tuples; }
+set_tuples() {
+    bench tuples library/tuples
+    bench tuples library/tuples-rows rows f32 f16 i32
+}
 set_group() { bench group library-group; }
 set_streamed() { bench streamed library-streamed; }
 set_views() { bench views library/views; }
