@@ -19,6 +19,8 @@ pub struct Config {
     /// Host threads that run blocks; `None` uses rayon's global pool. One thread makes every launch
     /// deterministic.
     pub threads: Option<usize>,
+    /// Number of bytes to whose multiple the shared memory of a block is rounded up; a GPU rounds to 128.
+    pub shared_granularity: u32,
     /// Number of multiprocessors, as `%nsmid` and `%smid` report it.
     pub sm_count: u32,
     /// Turns usage that PTX allows, but that is usually a mistake, into a fault: a member mask that
@@ -29,7 +31,7 @@ pub struct Config {
 impl Default for Config {
     /// Returns a configuration with 4 GiB of memory, a limit of 20 billion warp instructions for a
     /// launch and none for a thread, no time limit, a quantum of 4096 warp instructions, rayon's pool,
-    /// 132 multiprocessors, not strict.
+    /// shared memory of exactly the requested size, 132 multiprocessors, not strict.
     fn default() -> Self {
         Self {
             memory_limit: 4 << 30,
@@ -38,6 +40,7 @@ impl Default for Config {
             time_limit: None,
             quantum: 4096,
             threads: None,
+            shared_granularity: 1,
             sm_count: 132,
             strict: false,
         }

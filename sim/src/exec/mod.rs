@@ -111,7 +111,7 @@ impl Launched<'_> {
     pub(crate) fn shared_bytes(&self) -> u32 {
         match self.reserves {
             true => self.reserved_from() + RESERVED_SHARED,
-            false => self.user_shared_bytes(),
+            false => self.user_shared_bytes().next_multiple_of(self.config.shared_granularity.max(1)),
         }
     }
 

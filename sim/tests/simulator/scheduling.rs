@@ -274,6 +274,22 @@ fn cooperative_launch_has_a_grid_barrier() {
     assert!(error.contains("atomic of 4 bytes at global address 0x4 is out of bounds"), "{error}");
 }
 
+#[test]
+fn shared_memory_is_rounded_up_to_the_granularity() {
+    let store = |offset: u32, shared_granularity| {
+        let text = format!(
+            ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() {{\n\
+             .shared .b32 word; st.shared.u32 [word+{offset}], 7; ret; }}"
+        );
+        let gpu = Gpu::new(Config { shared_granularity, ..device() });
+        gpu.launch(&module(&text), "k", &Launch::linear(1, 1), &Args::new()).map(drop)
+    };
+    store(0, 1).expect("within the array");
+    store(4, 1).expect_err("past the array");
+    store(124, 128).expect("within the rounded size");
+    store(128, 128).expect_err("past the rounded size");
+}
+
 /// Shared memory after that of the launch. Only entries that read its address can reach it.
 #[test]
 fn reserved_shared_memory_exists_only_when_used() {

@@ -11,7 +11,7 @@ use warpfold_driver::sys::*;
 use warpfold_sim::{Config, GlobalMemory, Gpu};
 
 use super::stream::{Kind, Stream};
-use super::{Finding, MULTIPROCESSORS, State};
+use super::{Device, Finding, MULTIPROCESSORS, State, limits};
 use crate::export_table::Destructor;
 use crate::failure::{Failure, Outcome, fail};
 use crate::ffi::{ContextId, StreamId};
@@ -60,12 +60,14 @@ pub(crate) fn set_config(config: Config) {
     *CONFIG.lock().unwrap_or_else(PoisonError::into_inner) = Some(config);
 }
 
-fn config() -> Config {
+/// Returns the configuration of a device whose allocations are rounded up to `round` bytes.
+fn config(round: u64) -> Config {
     let config = CONFIG.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let config = config.unwrap_or_else(|| Config { step_limit: step_limit(), ..Config::default() });
     // The threads of rayon's global pool do not exist in a forked child.
     let threads = if is_forked() { Some(1) } else { config.threads };
-    Config { sm_count: MULTIPROCESSORS, threads, ..config }
+    let shared_granularity = limits::SHARED_GRANULARITY.min(round as u32);
+    Config { sm_count: MULTIPROCESSORS, threads, shared_granularity, ..config }
 }
 
 type MakeWatcher = Box<dyn Fn() -> Arc<dyn Watcher> + Send + Sync>;
@@ -169,8 +171,9 @@ impl State {
 
     fn add_context_as(&mut self, id: ContextId, device: u32, flags: c_uint) {
         let legacy = StreamId(self.new_handle());
-        let memory = GlobalMemory::new(Arc::clone(&self.devices[device as usize].addresses));
-        let gpu = Arc::new(Gpu::with_memory(config(), memory));
+        let Device { addresses, round, .. } = &self.devices[device as usize];
+        let (memory, round) = (GlobalMemory::new(Arc::clone(addresses)), *round);
+        let gpu = Arc::new(Gpu::with_memory(config(round), memory));
         self.streams.insert(legacy, Stream::new(id, Kind::Legacy, 0));
         let context = Context {
             device,

@@ -46,6 +46,7 @@ pub(crate) mod limits {
     pub(crate) const SHARED_PER_BLOCK: u32 = 48 << 10;
     pub(crate) const SHARED_PER_BLOCK_OPTIN: u32 = 227 << 10;
     pub(crate) const RESERVED_SHARED_PER_BLOCK: u32 = 1 << 10;
+    pub(crate) const SHARED_GRANULARITY: u32 = 128;
     pub(crate) const CLUSTER_BLOCKS: u32 = 8;
 }
 
