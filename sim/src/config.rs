@@ -19,7 +19,8 @@ pub struct Config {
     /// Host threads that run blocks; `None` uses rayon's global pool. One thread makes every launch
     /// deterministic.
     pub threads: Option<usize>,
-    /// Number of bytes to whose multiple the shared memory of a block is rounded up; a GPU rounds to 128.
+    /// Number of bytes to whose multiple the shared memory of a block is rounded up; a GPU rounds
+    /// to 128.
     pub shared_granularity: u32,
     /// Number of multiprocessors, as `%nsmid` and `%smid` report it.
     pub sm_count: u32,
