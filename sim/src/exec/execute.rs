@@ -222,7 +222,8 @@ fn branch(batch: &mut [Member<'_>], inst: &Inst, pc: u32, (target, join): (u32, 
         all &= mask == warp.active;
         none &= mask == 0;
     }
-    // A conditional move would make all later instructions wait for the comparison.
+    // `cold_path` makes the compiler emit a jump here: a conditional move would make all later
+    // instructions wait for the comparison.
     if all {
         return Some(target);
     }

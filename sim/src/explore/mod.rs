@@ -3,6 +3,8 @@
 mod memory;
 mod trail;
 
+use std::time::{Duration, Instant};
+
 use crate::config::Launch;
 use crate::error::Error;
 use crate::exec::{Explorer, Found};
@@ -17,6 +19,9 @@ const LIMIT: u64 = 1_000_000;
 
 /// Number of executions after the first wrong one that are searched for a shorter one.
 const SHORTENING: u64 = 10_000;
+
+/// Time after the first wrong execution in which a shorter one is searched for.
+const SHORTENING_TIME: Duration = Duration::from_secs(10);
 
 /// A model checker: it runs launches of few blocks in every order of their steps on global memory, and
 /// lets each load return every value that the PTX memory model allows.
@@ -148,9 +153,10 @@ impl<'g> Exploration<'g> {
     ///
     /// # Errors
     /// Returns [`ExploreError::Wrong`] if in an execution a kernel fails, a block waits forever, or
-    /// `check` fails: for the shortest of those among the next 10 000 executions;
-    /// [`ExploreError::TooMany`] if the limit is exceeded before; [`ExploreError::Unsupported`] if a
-    /// kernel uses something that explorations do not support.
+    /// `check` fails: for the shortest of these among the first one and the next 10 000, or those of ten
+    /// seconds; `check` runs after each. Returns [`ExploreError::TooMany`] if there is none within the
+    /// limit, and [`ExploreError::Unsupported`] if a kernel uses something that explorations do not
+    /// support.
     pub fn run(&self, check: impl FnMut(&Gpu) -> Result<(), String>) -> Result<Explored, ExploreError> {
         self.run_along(Trail::new(false), check)
     }
@@ -167,16 +173,17 @@ impl<'g> Exploration<'g> {
             .collect();
         let mut explorer = Explorer::new(&launches, trail);
         let mut explored = Explored::default();
-        // The shortest wrong execution, its length, and the number of executions after which it is
-        // returned.
-        let mut wrong: Option<(ExploreError, (usize, usize), u64)> = None;
+        // The shortest wrong execution, and its length.
+        let mut wrong: Option<(ExploreError, (usize, usize))> = None;
+        // Number of executions, and the time, after which it is returned.
+        let mut end = (self.limit, None);
         loop {
             let found = explorer.execute();
             if let Some(reason) = explorer.trouble() {
                 return Err(ExploreError::Unsupported(reason));
             }
             if explorer.begins_anew() {
-                (explored, wrong) = (Explored::default(), None);
+                (explored, wrong, end) = (Explored::default(), None, (self.limit, None));
                 continue;
             }
             let verdict = match found {
@@ -196,22 +203,21 @@ impl<'g> Exploration<'g> {
             let executed = explored.executions + explored.redundant;
             if let Err(reason) = verdict {
                 let length = explorer.length();
-                let last =
-                    wrong.as_ref().map_or(executed.saturating_add(SHORTENING), |(_, _, last)| *last);
-                if wrong.as_ref().is_none_or(|(_, least, _)| length < *least) {
+                if wrong.is_none() {
+                    let last = self.limit.min(executed.saturating_add(SHORTENING));
+                    end = (last, Some(Instant::now() + SHORTENING_TIME));
+                }
+                if wrong.as_ref().is_none_or(|(_, least)| length < *least) {
                     let (execution, steps) = (explored.executions, explorer.account());
-                    wrong = Some((ExploreError::Wrong { execution, reason, steps }, length, last));
+                    wrong = Some((ExploreError::Wrong { execution, reason, steps }, length));
                 }
             }
             let is_last = !explorer.advance();
+            let is_over = executed >= end.0 || end.1.is_some_and(|end| Instant::now() >= end);
             match wrong {
-                Some((error, _, last)) if is_last || executed >= last.min(self.limit) => {
-                    return Err(error);
-                }
+                Some((error, _)) if is_last || is_over => return Err(error),
                 None if is_last => return Ok(explored),
-                None if executed >= self.limit => {
-                    return Err(ExploreError::TooMany { limit: self.limit });
-                }
+                None if is_over => return Err(ExploreError::TooMany { limit: self.limit }),
                 _ => {}
             }
         }

@@ -66,7 +66,7 @@ fn config(round: u64) -> Config {
     let config = config.unwrap_or_else(|| Config { step_limit: step_limit(), ..Config::default() });
     // The threads of rayon's global pool do not exist in a forked child.
     let threads = if is_forked() { Some(1) } else { config.threads };
-    let shared_granularity = limits::SHARED_GRANULARITY.min(round as u32);
+    let shared_granularity = config.shared_granularity.max(limits::SHARED_GRANULARITY.min(round as u32));
     Config { sm_count: MULTIPROCESSORS, threads, shared_granularity, ..config }
 }
 
