@@ -34,7 +34,8 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Maximum number of words of a layout, reached by a top-k search or by single results.
+    /// Maximum number of words of a layout in a workspace or cell, reached by a top-k search or by
+    /// single results. Layouts of rows may have more; their results are elsewhere.
     pub(super) const MOST_WORDS: usize = {
         let top = (MOST_TOP as u64 * OUTPUT_BYTES) as usize / size_of::<u64>();
         if top > MOST_TOGETHER * RESULT_WORDS { top } else { MOST_TOGETHER * RESULT_WORDS }
@@ -73,6 +74,12 @@ impl Layout {
         self.count
     }
 
+    /// Returns the number of results of each operation, or fewer if there are more than any memory
+    /// holds, so that sizes in bytes do not overflow.
+    fn count_that_fits(&self) -> u64 {
+        (self.count as u64).min(1 << 54)
+    }
+
     /// Returns the number of words of all results.
     pub(crate) fn words(&self) -> usize {
         self.first_word(MOST_TOGETHER)
@@ -81,7 +88,7 @@ impl Layout {
     /// Returns the index of the first word of the results of a written operation.
     pub(crate) fn first_word(&self, written: usize) -> usize {
         let before = self.bytes[..written].iter();
-        let bytes: u64 = before.map(|&bytes| results_bytes(self.count as u64, bytes.into())).sum();
+        let bytes: u64 = before.map(|&bytes| results_bytes(self.count_that_fits(), bytes.into())).sum();
         bytes as usize / size_of::<u64>()
     }
 
@@ -89,7 +96,8 @@ impl Layout {
     pub(super) fn written(&self) -> impl Iterator<Item = (usize, usize)> {
         let bytes = self.bytes.into_iter().map(usize::from).enumerate();
         let written = bytes.filter(|&(_, bytes)| bytes > 0);
-        written.map(|(written, bytes)| (self.first_word(written), self.count * bytes))
+        let count = self.count_that_fits() as usize;
+        written.map(move |(written, bytes)| (self.first_word(written), count * bytes))
     }
 }
 

@@ -90,8 +90,9 @@ impl Code {
 
     pub(crate) fn largest_blocks(&self) -> LargestBlocks {
         match self {
-            Self::BuiltIn(..) | Self::Fused(_) if self.is_wide() => LargestBlocks::WIDE,
-            Self::BuiltIn(..) | Self::Expression(_) | Self::Fused(_) => LargestBlocks::FULL,
+            Self::BuiltIn(..) if self.is_wide() => LargestBlocks::WIDE,
+            Self::Fused(_) => LargestBlocks::WIDE,
+            Self::BuiltIn(..) | Self::Expression(_) => LargestBlocks::FULL,
             Self::Custom(loaded) => loaded.largest,
         }
     }
