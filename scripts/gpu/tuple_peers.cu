@@ -58,10 +58,6 @@ struct AddMoments {
 struct ToFloat {
     template <class T> __device__ float operator()(T x) const { return float(x); }
 };
-struct IsNonzero {
-    template <class T> __device__ unsigned long long operator()(T x) const { return float(x) != 0; }
-};
-
 
 struct Memory {
     void *start = nullptr;
@@ -111,10 +107,6 @@ template <class T> void measure(const char *dtype, size_t n) {
     };
     auto least = [&](const T *in, Memory &m) { return DeviceReduce::Min(m.start, m.bytes, in, (T *)out + 16, n); };
     auto greatest = [&](const T *in, Memory &m) { return DeviceReduce::Max(m.start, m.bytes, in, (T *)out + 32, n); };
-    auto count = [&](const T *in, Memory &m) {
-        return DeviceReduce::TransformReduce(
-            m.start, m.bytes, in, (unsigned long long *)out + 32, n, ::cuda::std::plus<>{}, IsNonzero{}, 0ull);
-    };
     auto sums = [&](const T *in, Memory &m) {
         return DeviceReduce::TransformReduce(
             m.start, m.bytes, in, (Sums *)(out + 512), n, AddSums{}, ToSums{}, Sums{0, INFINITE, -INFINITE});
