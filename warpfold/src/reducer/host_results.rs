@@ -292,3 +292,18 @@ impl<'w> HostResults<'w> {
         RowResults::new(self.layout, written.collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_more_results_than_memory_holds_do_not_wrap() {
+        let layout = Layout::of_several(usize::MAX, [64; MOST_TOGETHER], []);
+        let written: Vec<_> = layout.written().collect();
+        assert_eq!(written.len(), MOST_TOGETHER);
+        let ends = written.iter().map(|&(first, bytes)| first + bytes.div_ceil(size_of::<u64>()));
+        assert!(ends.is_sorted() && written[0].1 > 1 << 54, "{written:?}");
+        assert!(layout.words() > 1 << 54, "{}", layout.words());
+    }
+}
