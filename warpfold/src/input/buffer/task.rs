@@ -60,6 +60,17 @@ impl Task for ElementRange {
             shared_bytes: launch.shared(),
             ..context.shape([launch.blocks, launch.block], entry.overlaps)
         };
+        const CALL: &str = "launching a reduction";
+        if let Code::Fused(_) = self.code {
+            // The kernels of tuples are for rows, and the buffer is a single one.
+            let &Self { ref code, n, address } = self;
+            let row = RowsTask { code: code.clone(), rows: 1, len: n, pitch: n, address };
+            let arguments = row.arguments(launch.blocks, launch.tile, context);
+            return kernels.device().call(CALL, |driver| {
+                // SAFETY: the row is the buffer. Blocks, tile, slots and memory are as below.
+                unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
+            });
+        }
         let extent = self.extent();
         let arguments = ReduceCut::<u8> {
             input: ptr::without_provenance(self.address as usize),
@@ -73,24 +84,14 @@ impl Task for ElementRange {
             form: self.code.form().code,
             ddof: self.code.form().ddof,
         };
-        kernels.device().call("launching a reduction", |driver| {
+        kernels.device().call(CALL, |driver| {
             // SAFETY: the launch meets the kernel's contract:
             // - The input is cut at its 16-byte boundaries.
             // - The block has one of the kernel's sizes, and a tile has no more groups than the block's
             //   threads load at once.
             // - There are no more blocks than slots, and the slots are zero.
             // - The kernel's parameters were checked at load, and the caller keeps the memory valid.
-            unsafe {
-                match self.code {
-                    // The kernels of tuples are for rows, and the buffer is a single one.
-                    Code::Fused(_) => {
-                        let row = RowsTask::contiguous(self.clone(), self.n);
-                        let arguments = row.arguments(launch.blocks, launch.tile, context);
-                        launch_with(driver, entry.function, &shape, context.stream, &arguments)
-                    }
-                    _ => launch_with(driver, entry.function, &shape, context.stream, &arguments),
-                }
-            }
+            unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }
 }
