@@ -285,9 +285,11 @@ impl<'w> HostResults<'w> {
     /// Copies the results of rows, or of a top-k search.
     pub(crate) fn of_rows(&self) -> RowResults {
         let written = self.layout.written().map(|(first, bytes)| {
-            let words = first..first + bytes.div_ceil(size_of::<u64>());
-            let words: Vec<u64> = words.map(|word| self.words.get(self.first + word)).collect();
-            bytemuck::cast_slice(&words)[..bytes].to_vec()
+            let mut copied = vec![0; bytes];
+            for (bytes, word) in copied.chunks_mut(size_of::<u64>()).zip(self.first + first..) {
+                bytes.copy_from_slice(&self.words.get(word).to_ne_bytes()[..bytes.len()]);
+            }
+            copied
         });
         RowResults::new(self.layout, written.collect())
     }
