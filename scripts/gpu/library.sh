@@ -12,7 +12,8 @@
 #   pairs     dot products and squared distances, compared with sums of one buffer: library/pairs.jsonl
 #   top       the k largest elements, compared with the index of the maximum: library/top.jsonl
 #   forms     sums within intervals, in pieces, and by atomics, compared with the sum: library/forms.jsonl
-#   tuples    several operations in one launch, compared with the sum: library/tuples.jsonl, and over rows: tuples-rows.jsonl
+#   tuples    several operations in one launch, compared with the sum: library/tuples.jsonl;
+#             over rows, compared with the rows' sums: library/tuples-rows.jsonl
 #   group     sums over all GPUs, by each transport of a group, compared with sums on one GPU:
 #             library-group.jsonl
 #   streamed  sums of slices and files in host memory, compared with copies: library-streamed.jsonl
