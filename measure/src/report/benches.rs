@@ -38,7 +38,7 @@ const BENCH: Bench = Bench {
     also: &[],
 };
 
-pub(super) const BENCHES: [Bench; 9] = [
+pub(super) const BENCHES: [Bench; 10] = [
     Bench {
         stem: "segments",
         title: "Segments by offsets",
@@ -142,6 +142,22 @@ pub(super) const BENCHES: [Bench; 9] = [
         columns: &[("<type", "dtype"), ("<n", "n"), ("<operations", "tuple")],
         of_sum: Some(("× the sum's µs", "to_sum")),
         also: &[("a launch each, × the sum's µs", "alone_to_sum")],
+        ..BENCH
+    },
+    Bench {
+        stem: "tuples-rows",
+        title: "Several operations at once on rows",
+        lead: "The results of several operations for every row of a matrix, from one launch, left in device \
+               memory; medians of calls that are enqueued behind each other. × the sums': the time over that \
+               of the rows' sums, which take turns with it.",
+        columns: &[
+            ("<type", "dtype"),
+            ("<n", "n"),
+            ("<elements of a row", "row_len"),
+            ("<operations", "tuple"),
+        ],
+        of_sum: Some(("× the sums' µs", "to_sum")),
+        also: &[("a launch each, × the sums' µs", "alone_to_sum")],
         ..BENCH
     },
 ];

@@ -33,6 +33,8 @@ pub(super) struct Set {
     pub(super) codes: Vec<Case>,
     /// Cases of the library's benches, or of groups of GPUs.
     pub(super) cases: Vec<Case>,
+    /// Values of the bench's columns of each of the library's cases.
+    identities: HashSet<Vec<String>>,
     /// Number of wrong results, which are not shown.
     wrong: usize,
 }
@@ -79,7 +81,13 @@ impl Set {
             _ if self.file.starts_with(GROUP) => self.cases.push(Case(line)),
             _ if let Some(bench) = bench => {
                 let case = Case(line);
-                bench.identity(&case)?;
+                let identity = bench.identity(&case)?;
+                ensure!(
+                    case.is_torch() || self.identities.insert(identity.clone()),
+                    "repeats the case {}, of which one would be shown; measure it once, or name what differs \
+                     in the bench's columns",
+                    identity.join(", ")
+                );
                 self.cases.push(case);
             }
             Some("time") => {

@@ -212,7 +212,9 @@ fn bad_results_are_one_line_and_overwrite_nothing() {
     let cut = format!("{machine}\n{{\"kind\":\"time\",\"variant\":\"vec");
     let other = format!("{}\n", machine.replace("Sample", "Other"));
     let unknown = format!("{machine}\n{{\"kind\":\"temperature\"}}\n");
-    let cases: [(Files<'_>, &[&str]); 9] = [
+    let tuple = r#"{"device":"Sample GPU","dtype":"f32","n":16,"tuple":"sum","us":9,"gb_per_s":9}"#;
+    let repeated = format!("{machine}\n{tuple}\n{tuple}\n");
+    let cases: [(Files<'_>, &[&str]); 10] = [
         (&[], &["no results in ", "JSON lines"]),
         (&[("a.jsonl", Some(""))], &["a.jsonl holds no results"]),
         (&[("a.jsonl", Some(&cut))], &["a.jsonl line 2", "is cut off"]),
@@ -222,6 +224,7 @@ fn bad_results_are_one_line_and_overwrite_nothing() {
         (&[("a.jsonl", Some("{\"kind\":\"time\"}\n"))], &["a.jsonl line 1", "missing field"]),
         (&[("runs.jsonl", None), ("z.jsonl", Some(&other))], &["z.jsonl holds no results"]),
         (&[("a.jsonl", Some("{\"n\":1}\n"))], &["a.jsonl line 1", "no kind"]),
+        (&[("library/tuples.jsonl", Some(&repeated))], &["line 3", "repeats the case f32, 16, sum"]),
     ];
     for (files, parts) in cases {
         let folder = folder(files);
@@ -343,8 +346,9 @@ fn invalid_library_bench_error_is_one_line() {
         let name = format!("library/{bench}.jsonl");
         refused(folder(&[("runs.jsonl", None), (&name, Some(text))]).path(), parts);
     }
-    let line = format!("{}\n", good.lines().nth(1).unwrap());
-    let many = format!("{machine}\n{}", line.repeat(50_001));
+    let line = good.lines().nth(1).unwrap();
+    let lines = (0..50_001).map(|n| line.replacen("\"sum\"", &format!("\"sum {n}\""), 1));
+    let many = format!("{machine}\n{}", lines.collect::<Vec<_>>().join("\n"));
     refused(folder(&[("library/segments.jsonl", Some(&many))]).path(), &["more than 50000 results"]);
 }
 
