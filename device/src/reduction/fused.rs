@@ -22,7 +22,7 @@ use super::{
     finish::{finish_by, single_index},
     grid::{group_at, in_turn},
     launch_dependents_late,
-    rows::{LaneSlot, row_of, row_of_block},
+    rows::{LaneSlot, One, accumulate_share, row_at, row_of, row_of_block},
     single,
     traits::write_seen,
 };
@@ -55,45 +55,36 @@ pub unsafe fn fused_grid<F: Parts>(arguments: ReduceRows<F::Element>, scratch: S
     }
 }
 
-/// Reduces rows as [`fused_grid`] does, but with `share` lanes of a warp per row.
+/// Reduces rows as [`fused_grid`] does, but with `share` lanes of a warp per row. With a tile of zero,
+/// the lanes load elements; otherwise they load groups, and the elements around them.
 ///
 /// # Safety
-/// The arguments are as their fields document, and the output is as for [`fused_grid`]. A row has no
-/// more than `4 * share` elements outside of groups. Blocks are whole warps.
+/// The arguments are as their fields document, and the output is as for [`fused_grid`]. With a tile of
+/// zero, `len` is less than 2^31; otherwise a row has no more than `4 * share` elements outside of
+/// groups. Blocks are whole warps.
 #[inline(always)]
 pub unsafe fn fused_warp<F: Parts>(arguments: ReduceRows<F::Element>) {
-    let ReduceRows { input, rows, len, share, .. } = arguments;
+    let ReduceRows { input, rows, len, pitch, share, tile, .. } = arguments;
     let LaneSlot { place, first, lanes_log2 } = LaneSlot::of(share);
     let lanes = 1 << lanes_log2;
-    let team = Team { thread: first, threads: lanes, block: 0, blocks: 1 };
     launch_dependents_late();
     let mut begin = (thread_index() / u64::from(WARP_SIZE)) << (WARP_SIZE.trailing_zeros() - lanes_log2);
     while begin < rows {
         let row = begin + u64::from(place);
         let is_there = row < rows;
-        // Lanes without a row combine no elements.
-        let arguments = ReduceRows { len: if is_there { len } else { 0 }, ..arguments };
-        let tile = u64::from(ACCUMULATORS as u32 * lanes);
-        let of_row = ReduceCut { tile, ..row_of::<F>(arguments, row) };
-        let number_of = |k: u32| u64::from(first + k * lanes);
-        // SAFETY: rows are as the caller guarantees, the element at `input` exists, and all lanes of a
-        // warp reach the shuffles together.
+        // SAFETY: rows are as the caller guarantees, and all lanes of a warp reach the shuffles
+        // together.
         unsafe {
-            let mut singles: [F::Element; ACCUMULATORS] = core::array::from_fn(|k| {
-                let number = number_of(k as u32);
-                let single = of_row.input.wrapping_add(single_index(of_row, number) as usize);
-                // Loads an element even if there is none: a branch would serialise the loads.
-                *(if number < of_row.singles { single } else { input })
-            });
-            let mut value = F::close(accumulate_tiles::<F>(of_row, team));
-            // A loop, although there are at most four: it has the code of all parts once.
-            let mut number = u64::from(first);
-            while number < of_row.singles {
-                let [single, a, b, c] = singles;
-                value = F::combine(value, F::map(single, single_index(of_row, number)));
-                singles = [a, b, c, c];
-                number += u64::from(lanes);
-            }
+            let (mut value, of_row) = if tile == 0 {
+                let start = input.wrapping_add((row * pitch) as usize);
+                let value =
+                    accumulate_share::<F, One<F::Element>>(arguments, start, is_there, first, lanes);
+                (value, row_at::<F, One<F::Element>>(arguments, row, start))
+            } else {
+                // Lanes without a row combine no elements.
+                let arguments = ReduceRows { len: if is_there { len } else { 0 }, ..arguments };
+                accumulate_groups::<F>(arguments, row, first, lanes)
+            };
             let mut distance = lanes / 2;
             while distance > 0 {
                 value = F::combine(value, value.shuffle_xor(FULL_WARP, distance));
@@ -105,6 +96,43 @@ pub unsafe fn fused_warp<F: Parts>(arguments: ReduceRows<F::Element>) {
             }
         }
         begin += threads() / u64::from(WARP_SIZE) << (WARP_SIZE.trailing_zeros() - lanes_log2);
+    }
+}
+
+/// Accumulates the groups of a row whose numbers are `first` and every `lanes`th after it, and as many
+/// of the elements around the groups.
+///
+/// # Safety
+/// The row is readable, has no more than `4 * lanes` elements outside of groups, and `input` points to a
+/// readable element.
+#[inline(always)]
+unsafe fn accumulate_groups<F: Parts>(
+    arguments: ReduceRows<F::Element>,
+    row: u64,
+    first: u32,
+    lanes: u32,
+) -> (F::Partial, ReduceCut<F::Element>) {
+    let team = Team { thread: first, threads: lanes, block: 0, blocks: 1 };
+    let tile = u64::from(ACCUMULATORS as u32 * lanes);
+    let of_row = ReduceCut { tile, ..row_of::<F>(arguments, row) };
+    // SAFETY: rows are as the caller guarantees, and the element at `input` exists.
+    unsafe {
+        let mut singles: [F::Element; ACCUMULATORS] = core::array::from_fn(|k| {
+            let number = u64::from(first + k as u32 * lanes);
+            let single = of_row.input.wrapping_add(single_index(of_row, number) as usize);
+            // Loads an element even if there is none: a branch would serialise the loads.
+            *(if number < of_row.singles { single } else { arguments.input })
+        });
+        let mut value = F::close(accumulate_tiles::<F>(of_row, team));
+        // A loop, although there are at most four: it has the code of all parts once.
+        let mut number = u64::from(first);
+        while number < of_row.singles {
+            let [single, a, b, c] = singles;
+            value = F::combine(value, F::map(single, single_index(of_row, number)));
+            singles = [a, b, c, c];
+            number += u64::from(lanes);
+        }
+        (value, of_row)
     }
 }
 
@@ -350,6 +378,14 @@ impl<const PART: u32, F: VectorReduction, R: Parts<Element = F::Element>> Vector
             F::accumulate(&mut kept.0, 0, vector, index);
         }
         R::accumulate(&mut kept.1, 0, vector, index);
+    }
+
+    #[inline(always)]
+    fn accumulate_one((kept, rest): &mut Self::Partial, element: F::Element, index: u64) {
+        if is_chosen::<PART>() {
+            F::accumulate_one(&mut kept.0, element, index);
+        }
+        R::accumulate_one(rest, element, index);
     }
 
     #[inline(always)]

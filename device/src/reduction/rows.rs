@@ -371,14 +371,43 @@ unsafe fn packed<F: VectorReduction, U: Unit<F>>(arguments: ReduceRows<F::Elemen
 /// Same as [`packed`]; there are at least `share` threads per row.
 #[inline(always)]
 unsafe fn one_batch<F: VectorReduction, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
-    let ReduceRows { input, rows, len, pitch, share, .. } = arguments;
+    let ReduceRows { input, rows, pitch, share, .. } = arguments;
     let LaneSlot { place, first, lanes_log2 } = LaneSlot::of(share);
     launch_dependents();
     let row = (thread_index() / u64::from(WARP_SIZE) << (WARP_SIZE.trailing_zeros() - lanes_log2))
         + u64::from(place);
-    let (units, lanes) = ((len / U::LEN) as u32, 1 << lanes_log2);
+    let lanes = 1 << lanes_log2;
     let is_there = row < rows;
     let start = input.wrapping_add((row * pitch) as usize);
+    // SAFETY: the row exists if `is_there`, and `len` is as the caller guarantees.
+    let mut kept = unsafe { accumulate_share::<F, U>(arguments, start, is_there, first, lanes) };
+    let mut distance = lanes / 2;
+    while distance > 0 {
+        // SAFETY: all lanes of the warp reach this together.
+        kept = F::combine(kept, unsafe { kept.shuffle_xor(FULL_WARP, distance) });
+        distance /= 2;
+    }
+    wait_grid_dependencies();
+    if first == 0 && is_there {
+        // SAFETY: the output has a result for every row; the value is of the row's elements.
+        unsafe { F::write(kept, row_at::<F, U>(arguments, row, start)) };
+    }
+}
+
+/// Accumulates every `lanes`th unit of the row at `start`, from unit `first` on, with as many loads in
+/// flight as there are [`ACCUMULATORS`].
+///
+/// # Safety
+/// If `is_there`, the row is as for [`packed`]. `len` is, too, and `input` points to a readable element.
+#[inline(always)]
+pub(super) unsafe fn accumulate_share<F: VectorReduction, U: Unit<F>>(
+    ReduceRows { input, len, .. }: ReduceRows<F::Element>,
+    start: *const F::Element,
+    is_there: bool,
+    first: u32,
+    lanes: u32,
+) -> F::Partial {
+    let units = (len / U::LEN) as u32;
     let policy = U::policy();
     let mut kept = F::IDENTITY;
     let mut step = first;
@@ -401,21 +430,11 @@ unsafe fn one_batch<F: VectorReduction, U: Unit<F>>(arguments: ReduceRows<F::Ele
         step += ACCUMULATORS as u32 * lanes;
         left = left.saturating_sub(ACCUMULATORS as u32 * lanes);
     }
-    let mut distance = lanes / 2;
-    while distance > 0 {
-        // SAFETY: all lanes of the warp reach this together.
-        kept = F::combine(kept, unsafe { kept.shuffle_xor(FULL_WARP, distance) });
-        distance /= 2;
-    }
-    wait_grid_dependencies();
-    if first == 0 && is_there {
-        // SAFETY: the output has a result for every row; the value is of the row's elements.
-        unsafe { F::write(kept, row_at::<F, U>(arguments, row, start)) };
-    }
+    kept
 }
 
 #[inline(always)]
-fn row_at<F: VectorReduction, U: Unit<F>>(
+pub(super) fn row_at<F: VectorReduction, U: Unit<F>>(
     arguments: ReduceRows<F::Element>,
     row: u64,
     input: *const F::Element,

@@ -11,8 +11,9 @@
 //! - Shorter rows share a warp. A row has a lane for each 16-byte group or, if it is unaligned, for
 //!   every two or three elements.
 //!
-//! For tuples, all rows without a block of their own share warps, in a kernel whose lanes load groups
-//! and the elements around them. Its lanes per row were not swept.
+//! For tuples, all rows without a block of their own share warps: the shortest have a lane each, which
+//! loads elements, and the lanes of the others load groups and the elements around them. The lanes per
+//! row of the latter were not swept.
 //!
 //! If all rows are loaded at once, loading takes as long as a single load, and the work after it takes
 //! the rest of the time. Then a row has at most one block, and a lane at most one row.
@@ -55,6 +56,12 @@ const ROUNDS: u64 = 16;
 /// The minimum number of 16-byte groups per row for blocks of 512 threads. In shorter rows, the last
 /// tile would be too short.
 const LARGE_BLOCK_GROUPS: u64 = 8 << 10;
+/// The minimum bytes of an unaligned row of a tuple with more than one lane. Shorter rows have a lane
+/// each, which loads their elements one by one, and combines no results with other lanes.
+const LANE_BYTES: u64 = 96;
+/// The maximum number of elements of an aligned row of a tuple with a lane of its own. The groups of
+/// longer ones take so few loads that combining lanes costs less.
+const LANE_LEN: u64 = 12;
 /// Block sizes of the grid kernel, the largest first.
 pub(crate) const BLOCKS: &[u32] = &[512, 256, 128, 64];
 const ELEMENTS_PER_LANE: u64 = 3;
@@ -83,7 +90,8 @@ pub struct RowsLaunch {
     pub block: u32,
     /// Blocks of the grid.
     pub blocks: u32,
-    /// 16-byte groups that a block of the grid kernel reads per step; 1 for other kernels.
+    /// 16-byte groups that a block of the grid kernel reads per step; 0 for rows of a tuple whose lanes
+    /// load elements; 1 for all others.
     pub tile: u32,
 }
 
@@ -110,9 +118,22 @@ impl RowsLaunch {
         }
     }
 
-    /// Returns the launch of a tuple whose rows share warps, with as few lanes per row as have all its
-    /// elements in flight: each step that combines lanes takes instructions for all operations.
+    /// Returns the launch of a tuple whose rows share warps, with one lane per short row, and otherwise
+    /// as few lanes as have all its elements in flight: each step that combines lanes takes instructions
+    /// for all operations.
     fn of_tuple(task: &RowsTask, shape: Shape, aligned: bool) -> Self {
+        let is_short = if aligned {
+            task.len <= LANE_LEN
+        } else {
+            task.len * task.code.element_bytes() < LANE_BYTES
+        };
+        if is_short {
+            let turns = task.rows.div_ceil(WARP_SIZE.into());
+            return Self {
+                tile: 0,
+                ..Self::warps(RowsKernel::Warp, 1, turns, 128, Some(ROUNDS), shape)
+            };
+        }
         let in_group = GROUP_BYTES / task.code.element_bytes();
         let (groups, most_singles) = (task.len / in_group, 2 * (in_group - 1));
         let singles = if aligned { 0 } else { task.len.min(most_singles) };
@@ -330,7 +351,7 @@ mod tests {
                 let size = task.code.element_bytes();
                 let aligned = [task.address, bytes].iter().all(|at| at.is_multiple_of(16));
                 let singles = if aligned { 0 } else { task.len.min(2 * (16 / size - 1)) };
-                assert!(singles <= u64::from(4 * share), "{what}");
+                assert!(tile == 0 || singles <= u64::from(4 * share), "{what}");
                 assert!(warps < task.rows.div_ceil(u64::from(32 / share)) + 8, "{what}");
             }
             RowsKernel::Warp => assert!(warps < task.rows + 8, "{what}"),
@@ -416,20 +437,24 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_a_tuple_have_lanes_for_four_groups_each() {
+    fn rows_of_a_tuple_have_one_lane_or_lanes_for_four_groups_each() {
         let launch = |rows, len, address| {
             let task = RowsTask { code: tuple(Dtype::F32), ..task(rows, len, Dtype::F32, address) };
-            let RowsLaunch { kernel, share, .. } = RowsLaunch::new(&task, H200);
-            (kernel, share)
+            let RowsLaunch { kernel, share, tile, .. } = RowsLaunch::new(&task, H200);
+            (kernel, share, tile)
         };
-        let (grid, warp) = (RowsKernel::Grid, RowsKernel::Warp);
-        let aligned = [4, 8, 32, 64, 256, 512].map(|len| launch(1 << 18, len, 0x1000));
-        assert_eq!(aligned, [1, 2, 2, 4, 16, 32].map(|share| (warp, share)));
-        let odd = [1, 3, 5, 31, 129].map(|len| launch(1 << 18, len, 0x1004));
-        assert_eq!(odd, [1, 1, 2, 2, 8].map(|share| (warp, share)));
+        let grid = |share, tile| (RowsKernel::Grid, share, tile);
+        let (by_element, by_group) = ((RowsKernel::Warp, 1, 0), |share| (RowsKernel::Warp, share, 1));
+        let aligned = [4, 12, 16, 32, 64, 256, 512].map(|len| launch(1 << 18, len, 0x1000));
+        let of_groups = [2, 2, 4, 16, 32].map(by_group);
+        assert_eq!(aligned[..2], [by_element; 2]);
+        assert_eq!(aligned[2..], of_groups);
+        let odd = [1, 5, 23, 24, 31, 129].map(|len| launch(1 << 18, len, 0x1004));
+        assert_eq!(odd[..3], [by_element; 3]);
+        assert_eq!(odd[3..], [2, 2, 8].map(by_group));
         assert_eq!(
             [launch(1 << 18, 1024, 0x1000), launch(16, 1 << 24, 0x1000)],
-            [(grid, 1), (grid, 66)]
+            [grid(1, 256), grid(66, 1024)]
         );
     }
 
