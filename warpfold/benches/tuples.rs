@@ -1,13 +1,13 @@
 //! The cost of several operations at once, relative to the sum of the same buffer, and beside the same
 //! operations one after the other.
 //!
-//! `tuples [rows] [TYPE ...]`, of `f32`, `f16`, `bf16`, `i8`, `i16`, `i32`, `i64` and `f64`. Runs on a
-//! GPU, or, with `DEVICE=sim`, in the simulator with small buffers and meaningless times. Prints a line
-//! of JSON per type, number of elements and tuple; each figure is the median of the rounds with its
-//! quartiles: microseconds per tuple in a sequence of enqueued launches, with the results written to
-//! host memory, and its ratio to the sum's in the same round, for one launch and for a launch per
-//! operation; and the bytes of the buffer per second. Inputs rotate, so that none is in the L2 cache.
-//! Times are from the host's clock.
+//! `tuples [rows] [LENGTH ...] [TYPE ...]`, of `f32`, `f16`, `bf16`, `i8`, `i16`, `i32`, `i64` and
+//! `f64`. Runs on a GPU, or, with `DEVICE=sim`, in the simulator with small buffers and meaningless
+//! times. Prints a line of JSON per type, number of elements and tuple; each figure is the median of the
+//! rounds with its quartiles: microseconds per tuple in a sequence of enqueued launches, with the
+//! results written to host memory, and its ratio to the sum's in the same round, for one launch and for
+//! a launch per operation; and the bytes of the buffer per second. Inputs rotate, so that none is in the
+//! L2 cache. Times are from the host's clock.
 //!
 //! With `rows`, the same for the rows of matrices, of several lengths. Their results stay in device
 //! memory: to copy those of short rows takes longer than to reduce them.
@@ -24,6 +24,9 @@ use warpfold::{
 };
 
 const ROUNDS: usize = 15;
+
+/// Default lengths of rows.
+const LENS: [usize; 9] = [5, 12, 20, 32, 100, 512, 1000, 4096, 65_536];
 
 /// Launches whose results are not waited for yet.
 const IN_FLIGHT: usize = 8;
@@ -142,10 +145,11 @@ fn contest_of_rows<T: Element>(
     dtype: &str,
     of: fn(u8) -> T,
     n: usize,
+    lens: &[usize],
 ) -> std::result::Result<(), Box<dyn Error>> {
     let device = reducer.device();
     let stream = device.stream()?;
-    for len in [5, 32, 100, 512, 1000, 4096, 65_536] {
+    for &len in lens {
         let n = n / len * len;
         if n == 0 {
             continue;
@@ -211,10 +215,13 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     let reducer = Reducer::new(&device)?;
     let (of_rows, dtypes): (Vec<&str>, Vec<&str>) =
         given.iter().map(String::as_str).partition(|given| *given == "rows");
+    let lens: Vec<usize> = dtypes.iter().filter_map(|given| given.parse().ok()).collect();
+    let dtypes: Vec<&str> = dtypes.into_iter().filter(|given| given.parse::<usize>().is_err()).collect();
+    let lens = if lens.is_empty() { LENS.to_vec() } else { lens };
     let logs: &[u32] = match (is_simulated(), of_rows.is_empty()) {
         (true, _) => &[10],
         (false, true) => &[16, 20, 22, 24, 26, 28],
-        (false, false) => &[20, 24, 28],
+        (false, false) => &[14, 20, 24, 28],
     };
     let is_asked = |dtype: &str| dtypes.is_empty() || dtypes.contains(&dtype);
     macro_rules! contests {
@@ -222,7 +229,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
             if is_asked($dtype) {
                 logs.iter().try_for_each(|log| match of_rows.is_empty() {
                     true => contest(&reducer, $dtype, $of, 1 << log),
-                    false => contest_of_rows(&reducer, $dtype, $of, 1 << log),
+                    false => contest_of_rows(&reducer, $dtype, $of, 1 << log, &lens),
                 })?;
             }
         )*};
