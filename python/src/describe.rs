@@ -1,6 +1,6 @@
 //! A summary of all elements of an array.
 
-use pyo3::prelude::*;
+use pyo3::{prelude::*, types::PyBytes};
 use warpfold::{
     Element, bf16,
     cpu::describe as describe_slice,
@@ -18,56 +18,92 @@ use crate::{
     kernels::enqueue_on,
 };
 
-/// An element type whose values become Python numbers.
+/// An element type whose values become Python numbers, or NumPy's of a wide type.
 trait Number: Element {
     fn to_python(self, py: Python<'_>) -> PyResult<Py<PyAny>>;
+    /// Returns the bytes of a value in the wide type; of NaN or zero if there is none.
+    fn wide_bytes(value: Option<Self>) -> [u8; 8];
 }
 
 macro_rules! numbers {
-    ($($ty:ty as $wide:ty)*) => {$(
+    ($wide:ty, $none:expr, $($ty:ty)*) => {$(
         impl Number for $ty {
             fn to_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
                 Ok(<$wide>::from(self).into_pyobject(py)?.into_any().unbind())
+            }
+
+            fn wide_bytes(value: Option<Self>) -> [u8; 8] {
+                value.map_or($none, <$wide>::from).to_ne_bytes()
             }
         }
     )*};
 }
 
-numbers! {
-    i8 as i64 u8 as u64 i16 as i64 u16 as u64 i32 as i64 u32 as u64 i64 as i64 u64 as u64
-    f16 as f64 bf16 as f64 f32 as f64 f64 as f64
-}
+numbers!(i64, 0, i8 i16 i32 i64);
+numbers!(u64, 0, u8 u16 u32 u64);
+numbers!(f64, f64::NAN, f16 bf16 f32 f64);
 
-type Described = (u64, u64, f64, f64, Option<Py<PyAny>>, Option<Py<PyAny>>);
-
-fn to_python<T: Number>(py: Python<'_>, description: Description<T>) -> PyResult<Described> {
+fn to_python<T: Number>(py: Python<'_>, description: Description<T>) -> PyResult<Py<PyAny>> {
     let Description { count, nan_count, mean, variance, min, max } = description;
     let number = |element: Option<T>| element.map(|element| element.to_python(py)).transpose();
-    Ok((count, nan_count, mean, variance, number(min)?, number(max)?))
+    let fields = (count, nan_count, mean, variance, number(min)?, number(max)?);
+    Ok(fields.into_pyobject(py)?.into_any().unbind())
+}
+
+/// Returns the bytes of the values of each field, of 8 bytes each.
+fn to_columns<T: Number>(py: Python<'_>, descriptions: &[Description<T>]) -> PyResult<Py<PyAny>> {
+    let column = |field: fn(&Description<T>) -> [u8; 8]| {
+        PyBytes::new(py, descriptions.iter().map(field).collect::<Vec<_>>().as_flattened())
+    };
+    let columns = [
+        column(|of| of.count.to_ne_bytes()),
+        column(|of| of.nan_count.to_ne_bytes()),
+        column(|of| of.mean.to_ne_bytes()),
+        column(|of| of.variance.to_ne_bytes()),
+        column(|of| T::wide_bytes(of.min)),
+        column(|of| T::wide_bytes(of.max)),
+    ];
+    Ok(columns.into_pyobject(py)?.into_any().unbind())
 }
 
 /// Returns the number of elements without NaN, the number of NaN, and the mean, variance, minimum and
-/// maximum of the elements that are not NaN. Waits for the result.
+/// maximum of the elements that are not NaN; with a length of rows, the bytes of each of these for every
+/// row. Waits for the results.
 #[pyfunction]
-#[pyo3(signature = (array, stream=None))]
-pub(crate) fn describe(py: Python<'_>, array: &Array, stream: Option<usize>) -> PyResult<Described> {
+#[pyo3(signature = (array, row_len, stream=None))]
+pub(crate) fn describe(
+    py: Python<'_>,
+    array: &Array,
+    row_len: Option<usize>,
+    stream: Option<usize>,
+) -> PyResult<Py<PyAny>> {
     require_compact(&array.layout)?;
     let Array { open, bytes, layout: Layout { dtype, .. } } = array;
     by_type!(
         *dtype,
         T => {
-            let description = enqueue_on(py, open, stream, |stream| {
-                open.reducer.on(stream).reduce(Describe, &bytes.cast::<T>()?)?.wait()
+            let Some(row_len) = row_len else {
+                let description = enqueue_on(py, open, stream, |stream| {
+                    open.reducer.on(stream).reduce(Describe, &bytes.cast::<T>()?)?.wait()
+                })?;
+                return to_python(py, description);
+            };
+            let descriptions = enqueue_on(py, open, stream, |stream| {
+                open.reducer.on(stream).reduce(Describe, bytes.cast::<T>()?.rows(row_len)?)?.wait()
             })?;
-            to_python(py, description)
+            to_columns(py, &descriptions)
         },
         unreachable!("every array is of one of the types")
     )
 }
 
-/// Describes a C-contiguous array of the type `dtype` on the CPU, as [`describe`] does.
+/// Describes a C-contiguous array of the type `dtype`, or its rows, on the CPU, as [`describe`] does.
 #[pyfunction]
-pub(crate) fn describe_on_cpu(array: &Bound<'_, PyAny>, dtype: &str) -> PyResult<Described> {
+pub(crate) fn describe_on_cpu(
+    array: &Bound<'_, PyAny>,
+    dtype: &str,
+    row_len: Option<usize>,
+) -> PyResult<Py<PyAny>> {
     let py = array.py();
     let array = HostArray::read(array, Some(dtype))?;
     // SAFETY: no thread writes the elements during this call, as the package requires of callers.
@@ -75,8 +111,12 @@ pub(crate) fn describe_on_cpu(array: &Bound<'_, PyAny>, dtype: &str) -> PyResult
     by_type!(
         array.layout.dtype,
         T => {
-            let described = py.detach(|| describe_slice::<T>(elements_of(bytes)));
-            to_python(py, described.map_err(raise)?)
+            let elements = elements_of::<T>(bytes);
+            let Some(row_len) = row_len else {
+                return to_python(py, py.detach(|| describe_slice(elements)).map_err(raise)?);
+            };
+            let rows = || elements.chunks(row_len).map(describe_slice).collect::<Result<Vec<_>, _>>();
+            to_columns(py, &py.detach(rows).map_err(raise)?)
         },
         unreachable!("every array is of one of the types")
     )

@@ -98,10 +98,10 @@ class Expression:
     def __init__(self, text: str, where: Optional[str] = None) -> None: ...
 {methods}
 class Description(NamedTuple):
-    count: int
-    nan_count: int
-    mean: float
-    variance: float
+    count: Any
+    nan_count: Any
+    mean: Any
+    variance: Any
     min: Any
     max: Any
 
@@ -122,7 +122,16 @@ def topk(
     device: Optional[Union[str, Device]] = None,
     dim: Optional[int] = None,
 ) -> TopK: ...
-def describe(values: Any, *, stream: Any = None, device: Optional[Union[str, Device]] = None) -> Description: ...
+def describe(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+    dim: _Axis = None,
+    keepdim: Optional[bool] = None,
+) -> Description: ...
 def expr(text: str, where: Optional[str] = None) -> Expression: ...
 def segment(op: str, values: Any, offsets: Any, **options: Any) -> Any: ...
 def sum_error_bound(values: Any, *, device: Optional[Union[str, Device]] = None) -> float: ...

@@ -41,6 +41,37 @@ def test_describe_of_every_type_matches_numpy(dtype, device):
             check(numpy.full(shape, numpy.nan, dtype), device)
 
 
+@pytest.mark.parametrize("device", [DEVICE, "cpu"])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_describe_along_axes_is_that_of_each_part(dtype, device):
+    values = small(dtype, 3 * 4 * 35, seed=3).reshape(3, 4, 35)
+    if is_float(dtype):
+        values[0, 1, ::3] = values[2, 2] = numpy.nan
+    for axis, order in [(2, (0, 1, 2)), (-2, (0, 2, 1)), ((0, 2), (1, 0, 2)), (0, (1, 2, 0))]:
+        axes = axis if isinstance(axis, tuple) else (axis,)
+        shape = tuple(one for at, one in enumerate(values.shape) if at not in [one % 3 for one in axes])
+        found = warpfold.describe(values, axis=axis, device=device)
+        parts = values.transpose(order).reshape(math.prod(shape), -1)
+        each = [warpfold.describe(part, device="cpu") for part in parts]
+        for name, field in zip(found._fields, found):
+            assert isinstance(field, numpy.ndarray) and field.shape == shape
+            expected = [numpy.nan if getattr(one, name) is None else getattr(one, name) for one in each]
+            numpy.testing.assert_allclose(field.ravel(), expected, rtol=1e-9, atol=1e-12)
+        assert found.min.dtype == found.max.dtype == values.dtype
+        assert found.count.dtype == numpy.int64 and found.variance.dtype == numpy.float64
+        kept = warpfold.describe(values, dim=axis, keepdim=True, device=device)
+        assert kept.mean.shape == values.sum(axis=axis, keepdims=True).shape
+
+
+def test_describe_along_axes_without_elements():
+    found = warpfold.describe(numpy.ones((0, 3), "int8"), axis=1, device=DEVICE)
+    assert found.min.shape == found.count.shape == (0,) and found.min.dtype == numpy.int8
+    with pytest.raises(ValueError, match="describe of no elements along axis 0"):
+        warpfold.describe(numpy.ones((0, 3), "int8"), axis=0, device=DEVICE)
+    with pytest.raises(ValueError, match="axis 2 of an array of 2 dimensions"):
+        warpfold.describe(numpy.ones((1, 3)), axis=2, device=DEVICE)
+
+
 def test_describe_of_arrays_that_are_not_contiguous():
     values = small("float32", 60, seed=1).reshape(6, 10)
     for view in [values.T, values[::2, 1:], values[:, ::-1]]:
@@ -58,3 +89,5 @@ def test_describe_of_an_array_on_the_device_and_of_tensors():
     for device in [DEVICE, "cpu"]:
         found = warpfold.describe(halves, device=device)
         assert found == (2, 1, -0.75, 3.0625, -2.5, 1.0)
+        rows = warpfold.describe(torch.stack([halves, halves + 1]), dim=1, device=device)
+        assert rows.max.tolist() == [1.0, 2.0] and rows.max.dtype == numpy.float32

@@ -374,17 +374,25 @@ def topk(values, k, axis=-1, *, largest=True, stream=None, device=None, dim=None
 Description = collections.namedtuple("Description", ["count", "nan_count", "mean", "variance", "min", "max"])
 
 
-def describe(values, *, stream=None, device=None):
+def describe(values, axis=None, keepdims=False, *, stream=None, device=None, dim=None, keepdim=None):
     """The number of elements without NaN, the number of NaN, and the mean, variance (with `ddof=0`), minimum and maximum of
-    the elements that are not NaN: a tuple of Python numbers, from one pass over the elements. If all elements are NaN, or
-    there are none, the mean and the variance are NaN, and the extremes are `None`.
+    the elements that are not NaN, from one pass over the elements: a tuple of Python numbers, or, along axes, of NumPy's
+    arrays. If all elements are NaN, the mean and the variance are NaN, and the extremes are NaN along axes, otherwise
+    `None`. Those of no elements are the same, and along axes an error.
 
     values
-        The array. A copy is reduced if it is not contiguous.
+        The array. A copy is reduced if it is not contiguous, or the axes are not the last ones.
+    axis
+        The axis or axes; `None` for all elements.
+    keepdims
+        If true, the results keep the axes, with the length 1.
+    dim, keepdim
+        PyTorch's names of `axis` and `keepdims`.
 
     `stream` and `device` are as in `sum`. The call waits for the result: it breaks a compiled graph, and cannot be
-    captured or transformed."""
-    return Description(*_reduce.describe(values, stream, device))
+    captured or transformed. Extremes of bfloat16 along axes are of the type float32."""
+    axis, keepdims = _reduce.from_torch(axis, keepdims, dim, keepdim)
+    return Description(*_reduce.describe(values, axis, keepdims, stream, device))
 
 
 sum_error_bound = _named(

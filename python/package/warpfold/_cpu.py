@@ -97,8 +97,8 @@ def reduce_dot(first, second, everywhere, stream=None, place=None):
     return Elements(_native.reduce_dot_on_cpu(first.bits(), second.bits(), first.dtype), None, (1,))
 
 
-def describe(array, stream=None):
-    return _native.describe_on_cpu(array.bits(), array.dtype)
+def describe(array, row_len, stream=None):
+    return _native.describe_on_cpu(array.bits(), array.dtype, row_len)
 
 
 def reduce_topk(array, row_len, k, is_largest, stream=None, place=None):
