@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use crate::config::{Config, Launch, Stats};
 use crate::decode::MAX_SHARED;
 use crate::error::Error;
-use crate::exec::{self, Launched, Limits, Observed, Off, Probe, Steered};
+use crate::exec::{self, Launched, Limits, Observed, Off, Probe, Steered, Unobserved};
 use crate::memory::{AddressSpace, Allocation, Budget, DeviceHeap, GlobalMemory, Merged, lock};
 use crate::module::{Entry, Image, Module, Patch, PatchTarget};
 use crate::observe::Observer;
@@ -321,7 +321,7 @@ impl Gpu {
     ) -> Result<Stats, Error> {
         match launch.seed {
             None => self.run(module, entry, launch, params.as_ref(), &Off),
-            Some(seed) => self.run(module, entry, launch, params.as_ref(), &Steered::seeded(seed, None)),
+            Some(_) => self.launch_observed(module, entry, launch, params, &Unobserved),
         }
     }
 
@@ -340,7 +340,7 @@ impl Gpu {
         match launch.seed {
             None => self.run(module, entry, launch, params.as_ref(), &Observed::by(observer)),
             Some(seed) => {
-                let probe = Steered::seeded(seed, Some(observer));
+                let probe = Steered::seeded(seed, observer);
                 self.run(module, entry, launch, params.as_ref(), &probe)
             }
         }

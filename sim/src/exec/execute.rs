@@ -115,7 +115,9 @@ pub(super) fn execute<P: Probe>(
             }
         }
         taken += 1;
-        let whole = full && inst.guard == TRUE;
+        // Read once for an observed warp, which is a batch of its own.
+        let mask_of = |warp: &Warp| if P::ENABLED { executed } else { warp.executing(inst) };
+        let whole = !P::ENABLED && full && inst.guard == TRUE;
         match &inst.op {
             Op::Alu { f, o } if whole => {
                 for member in &mut *batch {
@@ -124,14 +126,14 @@ pub(super) fn execute<P: Probe>(
             }
             Op::Alu { f, o } => {
                 for Member { warp, .. } in &mut *batch {
-                    let mask = warp.executing(inst);
+                    let mask = mask_of(warp);
                     warp.turn.note(mask);
                     f(&mut warp.regs, o, mask);
                 }
             }
             Op::Compare { f, o, join } => {
                 for Member { warp, .. } in &mut *batch {
-                    let mask = warp.executing(inst);
+                    let mask = mask_of(warp);
                     warp.turn.note(mask);
                     warp.compare(f(&warp.regs, o), o, *join, mask);
                 }
@@ -142,7 +144,7 @@ pub(super) fn execute<P: Probe>(
                 let loads = matches!(inst.op, Op::Load(_));
                 let kind = if loads { AccessKind::Load } else { AccessKind::Store };
                 let access = &program.accesses[*index as usize];
-                if move_all(context, batch, inst, (access, kind)) {
+                if move_all(context, batch, mask_of, (access, kind)) {
                     pc += 1;
                     continue;
                 }
@@ -159,7 +161,7 @@ pub(super) fn execute<P: Probe>(
                     let branch = Branch { taken: executed, diverged };
                     batch[0].warp.tell_wanted(context, executed, Detail::Branch(branch));
                 }
-                if let Some(to) = branch(batch, inst, pc, (*target, *join)) {
+                if let Some(to) = branch(batch, mask_of, pc, (*target, *join)) {
                     pc = to;
                     continue;
                 }
@@ -176,7 +178,7 @@ pub(super) fn execute<P: Probe>(
                 }
             }
             Op::Collective { kind, mask }
-                if !P::ENABLED && whole && batch.iter().all(|member| member.warp.names_all(*mask)) =>
+                if whole && batch.iter().all(|member| member.warp.names_all(*mask)) =>
             {
                 batch.iter_mut().for_each(|member| member.warp.agree(kind, FULL));
             }
@@ -192,7 +194,7 @@ pub(super) fn execute<P: Probe>(
                         break;
                     }
                 }
-                if each(context, batch, inst, (pc, taken))
+                if each(context, batch, (inst, mask_of), (pc, taken))
                     && (others.is_some() || batch[0].end.is_some())
                 {
                     return;
@@ -214,10 +216,15 @@ pub(super) fn execute<P: Probe>(
 
 /// Executes a branch. Returns the next instruction of all members, or `None` if any may have diverged.
 #[inline(always)]
-fn branch(batch: &mut [Member<'_>], inst: &Inst, pc: u32, (target, join): (u32, u32)) -> Option<u32> {
+fn branch(
+    batch: &mut [Member<'_>],
+    mask_of: impl Fn(&Warp) -> u32,
+    pc: u32,
+    (target, join): (u32, u32),
+) -> Option<u32> {
     let (mut all, mut none) = (true, true);
     for Member { warp, .. } in &mut *batch {
-        let mask = warp.executing(inst);
+        let mask = mask_of(warp);
         warp.turn.note(mask);
         all &= mask == warp.active;
         none &= mask == 0;
@@ -233,7 +240,7 @@ fn branch(batch: &mut [Member<'_>], inst: &Inst, pc: u32, (target, join): (u32, 
     }
     for Member { warp, divided, .. } in batch {
         warp.pc = pc;
-        let mask = warp.executing(inst);
+        let mask = mask_of(warp);
         if mask != 0 && mask != warp.active {
             *divided = divided.saturating_sub(1);
         }
@@ -247,11 +254,11 @@ fn branch(batch: &mut [Member<'_>], inst: &Inst, pc: u32, (target, join): (u32, 
 fn move_all<P: Probe>(
     context: &mut ExecContext<'_, P>,
     batch: &mut [Member<'_>],
-    inst: &Inst,
+    mask_of: impl Fn(&Warp) -> u32,
     (access, kind): (&Access, AccessKind),
 ) -> bool {
     for Member { warp, end, .. } in batch {
-        let mask = warp.executing(inst);
+        let mask = mask_of(warp);
         warp.turn.note(mask);
         if let Err(trouble) = warp.access(context, access, mask, kind) {
             *end = Some(Err(trouble));
@@ -267,14 +274,14 @@ fn move_all<P: Probe>(
 fn each<P: Probe>(
     context: &mut ExecContext<'_, P>,
     batch: &mut [Member<'_>],
-    inst: &Inst,
+    (inst, mask_of): (&Inst, impl Fn(&Warp) -> u32),
     (pc, taken): (u32, u32),
 ) -> bool {
     let mut parted = false;
     for Member { warp, end, .. } in batch {
         warp.pc = pc;
         warp.turn.take(taken);
-        let mask = warp.executing(inst);
+        let mask = mask_of(warp);
         warp.turn.note(mask);
         match warp.step(context, inst, mask) {
             Ok(next @ (Next::Plain | Next::Reported)) => {
@@ -307,6 +314,7 @@ fn least_fuel(batch: &[Member<'_>]) -> u32 {
 }
 
 /// Returns whether a barrier opens at once: all live lanes of the block are at it.
+#[inline(always)]
 fn opens(
     program: &Program,
     entry: u32,
@@ -422,6 +430,7 @@ impl Warp {
         Ok(Next::Plain)
     }
 
+    #[inline]
     fn follow(&mut self, mask: u32, next: Next) -> Option<Stop> {
         match next {
             Next::Plain | Next::Reported | Next::Placed => {}

@@ -169,6 +169,18 @@ impl Warp {
             let mut addresses = self.addresses(&access.at);
             return self.by_space(context, access, mask, &mut addresses, kind);
         }
+        self.observed_access(context, access, mask, kind)
+    }
+
+    /// Executes and reports a load or store. Out of line, so that the loop's own values stay in registers.
+    #[inline(never)]
+    fn observed_access<P: Probe>(
+        &mut self,
+        context: &mut ExecContext<'_, P>,
+        access: &Access,
+        mask: u32,
+        kind: AccessKind,
+    ) -> Outcome<()> {
         // A load may overwrite its address registers.
         let mut addresses = self.addresses(&access.at);
         if mask == FULL
@@ -215,6 +227,7 @@ impl Warp {
 
     /// Reports an access, or a part of one: `mask` has the executing lanes of the instruction, `lanes`
     /// those of the part, and `part` is the part's number.
+    #[inline(always)]
     fn tell_access<P: Probe>(
         &self,
         context: &mut ExecContext<'_, P>,

@@ -59,7 +59,7 @@ pub(crate) use explore::{Explorer, Found};
 use explored::World;
 pub(crate) use grid::{Limits, has_threads, run};
 use guided::Guide;
-pub(crate) use probe::{Observed, Steered};
+pub(crate) use probe::{Observed, Steered, Unobserved};
 pub(crate) use transfer::{Moves, moves};
 use warp::Warp;
 

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::explore::Trail;
 use crate::module::InstructionInfo;
-use crate::observe::{BlockInfo, Erased, Event};
+use crate::observe::{BlockInfo, Erased, Event, Observer};
 use crate::program::Inst;
 
 use super::execute::Before;
@@ -16,10 +16,9 @@ use super::{Launched, Probe, ProbeState};
 
 /// A probe that passes on events and, if `STEERED`, chooses the order of threads or records what is
 /// executed. Otherwise the checks before every instruction are compiled out.
-#[derive(Default)]
 pub(crate) struct EventProbe<'o, const STEERED: bool> {
     /// Receives the events.
-    observer: Option<&'o dyn Erased>,
+    observer: &'o dyn Erased,
     guide: Option<Guide>,
     /// Stops each warp before each instruction that others may observe, until permitted.
     world: Option<World>,
@@ -32,23 +31,40 @@ pub(crate) type Observed<'o> = EventProbe<'o, false>;
 /// A probe of launches whose order is chosen, or whose instructions are recorded.
 pub(crate) type Steered<'o> = EventProbe<'o, true>;
 
-impl<'o> Observed<'o> {
+/// Observes nothing.
+pub(crate) struct Unobserved;
+
+impl Observer for Unobserved {
+    type Block = ();
+
+    fn block_begin(&self, _: &BlockInfo<'_>) {}
+
+    fn instruction(&self, (): &mut (), _: &Event<'_>) {}
+
+    fn ignores(&self, _: &InstructionInfo) -> bool {
+        true
+    }
+
+    fn block_end(&self, (): ()) {}
+}
+
+impl<'o, const STEERED: bool> EventProbe<'o, STEERED> {
     pub(crate) fn by(observer: &'o dyn Erased) -> Self {
-        Self { observer: Some(observer), ..Self::default() }
+        Self { observer, guide: None, world: None, visited: None }
     }
 }
 
 impl<'o> Steered<'o> {
-    pub(crate) fn seeded(seed: u64, observer: Option<&'o dyn Erased>) -> Self {
-        Self { observer, guide: Some(Guide::new(seed)), ..Self::default() }
+    pub(crate) fn seeded(seed: u64, observer: &'o dyn Erased) -> Self {
+        Self { guide: Some(Guide::new(seed)), ..Self::by(observer) }
     }
 
     pub(super) fn exploring(trail: Trail) -> Self {
-        Self { world: Some(World::new(trail)), ..Self::default() }
+        Self { world: Some(World::new(trail)), ..Self::by(&Unobserved) }
     }
 
     pub(super) fn recording() -> Self {
-        Self { visited: Some(Mutex::default()), ..Self::default() }
+        Self { visited: Some(Mutex::default()), ..Self::by(&Unobserved) }
     }
 
     /// Returns the indices of the instructions that were executed, of a probe that records them.
@@ -82,7 +98,7 @@ impl<const STEERED: bool> Probe for EventProbe<'_, STEERED> {
     }
 
     fn ignores(&self, instruction: &InstructionInfo) -> bool {
-        self.observer.is_none_or(|observer| observer.ignores(instruction))
+        self.observer.ignores(instruction)
     }
 
     fn reports_all(&self) -> bool {
@@ -90,18 +106,18 @@ impl<const STEERED: bool> Probe for EventProbe<'_, STEERED> {
     }
 
     fn begin(&self, block: &BlockInfo<'_>) -> ProbeState {
-        self.observer.map(|observer| observer.begin(block))
+        Some(self.observer.begin(block))
     }
 
     fn round_begin(&self, state: &mut ProbeState) {
-        if let (Some(observer), Some(state)) = (self.observer, state) {
-            observer.round_begin(state.as_mut());
+        if let Some(state) = state {
+            self.observer.round_begin(state.as_mut());
         }
     }
 
     fn round_end(&self, state: &mut ProbeState) {
-        if let (Some(observer), Some(state)) = (self.observer, state) {
-            observer.round_end(state.as_mut());
+        if let Some(state) = state {
+            self.observer.round_end(state.as_mut());
         }
     }
 
@@ -109,20 +125,20 @@ impl<const STEERED: bool> Probe for EventProbe<'_, STEERED> {
         if let Some(visited) = self.visited.as_ref().filter(|_| STEERED) {
             visited.lock().unwrap_or_else(PoisonError::into_inner).insert(event.index);
         }
-        if let (Some(observer), Some(state)) = (self.observer, state) {
-            observer.instruction(state.as_mut(), event);
+        if let Some(state) = state {
+            self.observer.instruction(state.as_mut(), event);
         }
     }
 
     fn landed(&self, state: &mut ProbeState, event: &Event<'_>) {
-        if let (Some(observer), Some(state)) = (self.observer, state) {
-            observer.landed(state.as_mut(), event);
+        if let Some(state) = state {
+            self.observer.landed(state.as_mut(), event);
         }
     }
 
     fn end(&self, state: ProbeState) {
-        if let (Some(observer), Some(state)) = (self.observer, state) {
-            observer.end(state);
+        if let Some(state) = state {
+            self.observer.end(state);
         }
     }
 }

@@ -37,8 +37,11 @@ impl Turn {
     }
 
     /// Returns the number of lanes that executed, summed over all instructions.
+    #[inline]
     pub(super) fn lanes(&self) -> u64 {
-        self.executed() * 32 - self.idle - count_zeros(&self.partial[..self.noted])
+        let partial = &self.partial[..self.noted];
+        let noted = if partial.is_empty() { 0 } else { count_zeros(partial) };
+        self.executed() * 32 - self.idle - noted
     }
 
     #[inline(always)]

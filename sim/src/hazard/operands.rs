@@ -114,6 +114,7 @@ impl Step<'_, '_> {
 
     /// Reports a write to shared memory that a pending product of this warp reads. `writes` are lane,
     /// address and length.
+    #[inline]
     pub(super) fn check_operands(&mut self, owner: u32, writes: impl Iterator<Item = (u32, u64, u64)>) {
         if self.operands().pending.is_empty() {
             return;

@@ -223,6 +223,7 @@ impl Cell<'_> {
         bytes & !((self.line.written >> (self.cell as u64 * CELL)) as u8)
     }
 
+    #[inline]
     pub(super) fn load(&mut self, bytes: u8, now: &Access, warp: &Warp) -> Option<Clash> {
         let unwritten = self.unwritten(bytes);
         // The bytes count as written from now on, so that they are reported once.

@@ -52,6 +52,7 @@ impl<'s, 'e> Step<'s, 'e> {
 
     /// Records the event. `waited` is the barrier at which the warp waited before the event, and the
     /// barrier's number of openings.
+    #[inline(always)]
     pub(super) fn execute(&mut self, waited: Option<(u32, u32)>) {
         self.begin(waited);
         match &self.event.detail {

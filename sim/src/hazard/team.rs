@@ -194,6 +194,7 @@ impl Team {
         opened
     }
 
+    #[inline]
     pub(super) fn resume(&mut self, rank: u32, agent: u32, id: u32, opened: u32) {
         let barrier = &mut self.barriers[(rank * BARRIERS + id) as usize];
         if barrier.opened == opened {
