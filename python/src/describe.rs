@@ -1,9 +1,9 @@
-//! A summary of all elements of an array.
+//! Summaries of arrays and of their rows.
 
 use pyo3::{prelude::*, types::PyBytes};
 use warpfold::{
     Element, bf16,
-    cpu::describe as describe_slice,
+    cpu::{describe as describe_slice, describe_rows},
     dlpack::Layout,
     f16,
     op::{Describe, Description},
@@ -21,7 +21,8 @@ use crate::{
 /// An element type whose values become Python numbers, or NumPy's of a wide type.
 trait Number: Element {
     fn to_python(self, py: Python<'_>) -> PyResult<Py<PyAny>>;
-    /// Returns the bytes of a value in the wide type; of NaN or zero if there is none.
+    /// Returns the value's bytes in the wide type. Without a value, returns those of NaN for floats and
+    /// of zero for integers, which always have one.
     fn wide_bytes(value: Option<Self>) -> [u8; 8];
 }
 
@@ -50,7 +51,7 @@ fn to_python<T: Number>(py: Python<'_>, description: Description<T>) -> PyResult
     Ok(fields.into_pyobject(py)?.into_any().unbind())
 }
 
-/// Returns the bytes of the values of each field, of 8 bytes each.
+/// Returns a byte string per field, with 8 bytes per row.
 fn to_columns<T: Number>(py: Python<'_>, descriptions: &[Description<T>]) -> PyResult<Py<PyAny>> {
     let column = |field: fn(&Description<T>) -> [u8; 8]| {
         PyBytes::new(py, descriptions.iter().map(field).collect::<Vec<_>>().as_flattened())
@@ -67,8 +68,8 @@ fn to_columns<T: Number>(py: Python<'_>, descriptions: &[Description<T>]) -> PyR
 }
 
 /// Returns the number of elements without NaN, the number of NaN, and the mean, variance, minimum and
-/// maximum of the elements that are not NaN; with a length of rows, the bytes of each of these for every
-/// row. Waits for the results.
+/// maximum of the elements that are not NaN; with `row_len`, those of every row, as [`to_columns`] does.
+/// Waits for the results.
 #[pyfunction]
 #[pyo3(signature = (array, row_len, stream=None))]
 pub(crate) fn describe(
@@ -115,8 +116,7 @@ pub(crate) fn describe_on_cpu(
             let Some(row_len) = row_len else {
                 return to_python(py, py.detach(|| describe_slice(elements)).map_err(raise)?);
             };
-            let rows = || elements.chunks(row_len).map(describe_slice).collect::<Result<Vec<_>, _>>();
-            to_columns(py, &py.detach(rows).map_err(raise)?)
+            to_columns(py, &py.detach(|| describe_rows(elements, row_len)).map_err(raise)?)
         },
         unreachable!("every array is of one of the types")
     )

@@ -63,7 +63,24 @@ def test_describe_along_axes_is_that_of_each_part(dtype, device):
         assert kept.mean.shape == values.sum(axis=axis, keepdims=True).shape
 
 
+@pytest.mark.parametrize("device", [DEVICE, "cpu"])
+def test_describe_along_all_axes_gives_arrays(device):
+    for values, options in [
+        (numpy.array([1.5, -2.0]), {"axis": 0}),
+        (numpy.array([[1.5, -2.0]]), {"axis": (0, 1)}),
+        (numpy.float32(2.5), {"axis": ()}),
+        (numpy.array([[1.5], [numpy.nan]]), {"keepdims": True}),
+    ]:
+        found = warpfold.describe(values, device=device, **options)
+        expected = numpy.nanmax(values, **options)
+        assert isinstance(found.max, numpy.ndarray) and found.max.shape == numpy.shape(expected)
+        assert numpy.array_equal(found.max, expected)
+
+
 def test_describe_along_axes_without_elements():
+    assert warpfold.describe(numpy.ones((0, 0)), axis=0, device=DEVICE).mean.shape == (0,)
+    with pytest.raises(ValueError, match="describe of no elements along axis 0"):
+        warpfold.describe(numpy.ones(0), axis=0, device=DEVICE)
     found = warpfold.describe(numpy.ones((0, 3), "int8"), axis=1, device=DEVICE)
     assert found.min.shape == found.count.shape == (0,) and found.min.dtype == numpy.int8
     with pytest.raises(ValueError, match="describe of no elements along axis 0"):

@@ -377,8 +377,8 @@ Description = collections.namedtuple("Description", ["count", "nan_count", "mean
 def describe(values, axis=None, keepdims=False, *, stream=None, device=None, dim=None, keepdim=None):
     """The number of elements without NaN, the number of NaN, and the mean, variance (with `ddof=0`), minimum and maximum of
     the elements that are not NaN, from one pass over the elements: a tuple of Python numbers, or, along axes, of NumPy's
-    arrays. If all elements are NaN, or there are none, the mean and the variance are NaN, and the extremes are `None`. Along
-    axes, such extremes are NaN, and an axis without elements is an error.
+    arrays. If all elements are NaN, or there are none, the mean and the variance are NaN, and the extremes are `None`. With
+    `axis` or `keepdims`, such extremes are NaN, and a result of no elements is an error.
 
     values
         The array. A copy is reduced if it is not contiguous, or the axes are not the last ones.

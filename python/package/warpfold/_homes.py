@@ -187,7 +187,7 @@ def _held(values, device, what="values"):
     return _cpu.elements(*_on_host(values, what)) if device == "cpu" else _uploaded(values, device, what)
 
 
-def _numpys(dtype):
+def numpys(dtype):
     """Returns the NumPy type for elements of a type: float32 for bfloat16, whose values it contains."""
     return "float32" if dtype == "bfloat16" else dtype
 
@@ -276,10 +276,10 @@ class Host:
         return [numpy.ndarray(shape, flat.dtype, flat[start:], 0, strides) for start in starts]
 
     def cast(self, array, dtype):
-        return array.astype(_numpys(dtype), copy=False)
+        return array.astype(numpys(dtype), copy=False)
 
     def full(self, shape, value, dtype):
-        return numpy.full(shape, value).astype(_numpys(dtype))
+        return numpy.full(shape, value).astype(numpys(dtype))
 
     def maximum(self, a, b):
         return numpy.maximum(a, b)

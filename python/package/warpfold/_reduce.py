@@ -310,22 +310,21 @@ def describe(values, axis, keepdims, stream, device):
     axes = axes_of(axis, shape)
     others = [at for at in range(len(shape)) if at not in axes]
     length, outer = math.prod(shape[one] for one in axes), kept(shape, axes, keepdims)
-    if not others and not keepdims:
+    if axis is None and not keepdims:
         with home.work():
             array = _contiguous(home, others + axes)
             *numbers, least, greatest = home.kernels.describe(array, None, home.stream)
         if dtype == "bool" and numbers[0] > 0:
             least, greatest = bool(least), bool(greatest)
         return *numbers, least, greatest
-    if length == 0:
+    if length == 0 and math.prod(outer) > 0:
         raise ValueError(f"describe of no elements along axis {axis!r} of the shape {shape}; give axes that have elements")
     columns = [b""] * 6
     if math.prod(outer) > 0:
         with home.work():
             columns = home.kernels.describe(_contiguous(home, others + axes), length, home.stream)
-    extreme = {"bfloat16": "float32"}.get(dtype, dtype)
     wide = "float64" if "float" in dtype else "uint64" if dtype[0] in "bu" else "int64"
-    types = [("int64", "int64")] * 2 + [("float64", "float64")] * 2 + [(wide, extreme)] * 2
+    types = [("int64", "int64")] * 2 + [("float64", "float64")] * 2 + [(wide, _homes.numpys(dtype))] * 2
     return [
         numpy.frombuffer(column, given).astype(result).reshape(outer) for column, (given, result) in zip(columns, types)
     ]

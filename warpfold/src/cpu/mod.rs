@@ -129,6 +129,28 @@ pub fn describe<T: Element>(values: &[T]) -> Result<Description<T>> {
     Ok(Description::of(values.len() as u64, words))
 }
 
+/// Returns a description of every row of `len` elements, as [`describe`] returns one of all elements.
+///
+/// # Errors
+/// - [`Error::Rows`] for rows of 0 elements, and for a length that does not divide the number of
+///   elements;
+/// - [`Error::TooManyElements`] for more than 2^35 elements.
+pub fn describe_rows<T: Element>(values: &[T], len: usize) -> Result<Vec<Description<T>>> {
+    rows::check(values.len(), len)?;
+    check(values)?;
+    let mut rows = vec![[Words::default(); 3]; values.len() / len];
+    for (place, op) in described(T::DTYPE).enumerate() {
+        let mut row = rows.iter_mut();
+        let mut take = |words| {
+            if let Some(row) = row.next() {
+                row[place] = words;
+            }
+        };
+        each_row(op, T::DTYPE, bytemuck::cast_slice(values), len, &mut take);
+    }
+    Ok(rows.into_iter().map(|words| Description::of(len as u64, words)).collect())
+}
+
 /// Reduces every row of `len` elements by any built-in [operation](crate::op) except
 /// [`WrappingSum`](crate::op::WrappingSum).
 ///
