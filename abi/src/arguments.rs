@@ -321,8 +321,9 @@ arguments! {
         /// row, and the `warp` kernel of tuples, number of lanes per row: a power of two, at most 32.
         /// Ignored by the `warp` kernel of single operations.
         share: u64,
-        /// Groups that a `grid` block reads per step along a row; not zero. Zero if lanes of the `warp`
-        /// kernel of tuples load elements. Ignored by other kernels.
+        /// For the `grid` kernel, groups that a block reads per step along a row; not zero. For the
+        /// `warp` kernel of tuples, zero if lanes load elements, and not zero if they load groups.
+        /// Ignored by other kernels.
         tile: u64,
         /// Memory for the cells of the `grid` kernel's blocks:
         /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero. Ignored if there is one block

@@ -72,8 +72,9 @@ pub unsafe fn fused_warp<F: Parts>(arguments: ReduceRows<F::Element>) {
     while begin < rows {
         let row = begin + u64::from(place);
         let is_there = row < rows;
-        // SAFETY: rows are as the caller guarantees, and all lanes of a warp reach the shuffles
-        // together.
+        // SAFETY: the caller guarantees the rows, and lanes past the last row have `is_there` false or
+        // no elements. `input` is the first element, as there are rows with elements. `begin` is the
+        // same in all lanes of a warp, so they reach the shuffles together.
         unsafe {
             let (mut value, of_row) = if tile == 0 {
                 let start = input.wrapping_add((row * pitch) as usize);
@@ -99,8 +100,8 @@ pub unsafe fn fused_warp<F: Parts>(arguments: ReduceRows<F::Element>) {
     }
 }
 
-/// Accumulates the groups of a row whose numbers are `first` and every `lanes`th after it, and as many
-/// of the elements around the groups.
+/// Accumulates every `lanes`th group of a row from group `first` on, and likewise the elements outside
+/// of groups. Returns the partial result and the row.
 ///
 /// # Safety
 /// The row is readable, has no more than `4 * lanes` elements outside of groups, and `input` points to a
@@ -115,7 +116,8 @@ unsafe fn accumulate_groups<F: Parts>(
     let team = Team { thread: first, threads: lanes, block: 0, blocks: 1 };
     let tile = u64::from(ACCUMULATORS as u32 * lanes);
     let of_row = ReduceCut { tile, ..row_of::<F>(arguments, row) };
-    // SAFETY: rows are as the caller guarantees, and the element at `input` exists.
+    // SAFETY: of the row only `of_row.singles` single elements and its groups are read, which the caller
+    // guarantees, and otherwise the element at `input`.
     unsafe {
         let mut singles: [F::Element; ACCUMULATORS] = core::array::from_fn(|k| {
             let number = u64::from(first + k as u32 * lanes);

@@ -379,7 +379,8 @@ unsafe fn one_batch<F: VectorReduction, U: Unit<F>>(arguments: ReduceRows<F::Ele
     let lanes = 1 << lanes_log2;
     let is_there = row < rows;
     let start = input.wrapping_add((row * pitch) as usize);
-    // SAFETY: the row exists if `is_there`, and `len` is as the caller guarantees.
+    // SAFETY: the row exists if `is_there`, `len` is as the caller guarantees, and `input` is the first
+    // element, as there are rows with elements.
     let mut kept = unsafe { accumulate_share::<F, U>(arguments, start, is_there, first, lanes) };
     let mut distance = lanes / 2;
     while distance > 0 {
@@ -398,7 +399,8 @@ unsafe fn one_batch<F: VectorReduction, U: Unit<F>>(arguments: ReduceRows<F::Ele
 /// flight as there are [`ACCUMULATORS`].
 ///
 /// # Safety
-/// If `is_there`, the row is as for [`packed`]. `len` is, too, and `input` points to a readable element.
+/// `len` is as for [`packed`], and so is the row at `start` if `is_there`. `input` points to a readable
+/// element.
 #[inline(always)]
 pub(super) unsafe fn accumulate_share<F: VectorReduction, U: Unit<F>>(
     ReduceRows { input, len, .. }: ReduceRows<F::Element>,

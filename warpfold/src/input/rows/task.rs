@@ -62,8 +62,9 @@ impl Task for RowsTask {
             // SAFETY: the launch meets the kernel's contract:
             // - It reads the elements and writes the results of the rows, and nothing else.
             // - If rows have several blocks, there are no more blocks than slots, which are zero.
-            // - Kernels that load groups get aligned rows only, and the kernel for several rows of a
-            //   warp by a tuple has enough lanes for the elements outside of groups.
+            // - Kernels that load groups get aligned rows only. The `warp` kernel of tuples has enough
+            //   lanes for the elements outside of groups, or a tile of zero and less than 2^31 elements
+            //   per row.
             // - The kernel's parameters were checked at load, and the caller keeps the memory valid.
             unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
