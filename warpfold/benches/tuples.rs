@@ -1,13 +1,13 @@
 //! The cost of several operations at once, relative to the sum of the same buffer, and beside the same
 //! operations one after the other.
 //!
-//! `tuples [rows] [LENGTH ...] [TYPE ...]`, of `f32`, `f16`, `bf16`, `i8`, `i16`, `i32`, `i64` and
-//! `f64`. Runs on a GPU, or, with `DEVICE=sim`, in the simulator with small buffers and meaningless
-//! times. Prints a line of JSON per type, number of elements and tuple; each figure is the median of the
-//! rounds with its quartiles: microseconds per tuple in a sequence of enqueued launches, with the
-//! results written to host memory, and its ratio to the sum's in the same round, for one launch and for
-//! a launch per operation; and the bytes of the buffer per second. Inputs rotate, so that none is in the
-//! L2 cache. Times are from the host's clock.
+//! `tuples [TYPE ...]` or `tuples rows [LENGTH ...] [TYPE ...]`, of `f32`, `f16`, `bf16`, `i8`, `i16`,
+//! `i32`, `i64` and `f64`. Runs on a GPU, or, with `DEVICE=sim`, in the simulator with small buffers and
+//! meaningless times. Prints a line of JSON per type, number of elements and tuple; each figure is the
+//! median of the rounds with its quartiles: microseconds per tuple in a sequence of enqueued launches,
+//! with the results written to host memory, and its ratio to the sum's in the same round, for one launch
+//! and for a launch per operation; and the bytes of the buffer per second. Inputs rotate, so that none
+//! is in the L2 cache. Times are from the host's clock.
 //!
 //! With `rows`, the same for the rows of matrices, of several lengths. Their results stay in device
 //! memory: to copy those of short rows takes longer than to reduce them.
@@ -217,6 +217,9 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
         given.iter().map(String::as_str).partition(|given| *given == "rows");
     let lens: Vec<usize> = dtypes.iter().filter_map(|given| given.parse().ok()).collect();
     let dtypes: Vec<&str> = dtypes.into_iter().filter(|given| given.parse::<usize>().is_err()).collect();
+    if lens.contains(&0) || of_rows.is_empty() && !lens.is_empty() {
+        return Err("lengths must be at least 1, and need the word `rows`".into());
+    }
     let lens = if lens.is_empty() { LENS.to_vec() } else { lens };
     let logs: &[u32] = match (is_simulated(), of_rows.is_empty()) {
         (true, _) => &[10],
