@@ -84,6 +84,7 @@ pub(super) fn execute<P: Probe>(
     batch: &mut [Member<'_>],
     others: Option<Others>,
 ) {
+    debug_assert!(!P::ENABLED || batch.len() == 1, "observed warps do not run in lockstep");
     let program = &context.launch.entry.program;
     let mut pc = batch[0].warp.pc;
     let (mut given, mut taken) = (least_fuel(batch), 0);
@@ -115,7 +116,7 @@ pub(super) fn execute<P: Probe>(
             }
         }
         taken += 1;
-        // Read once for an observed warp, which is a batch of its own.
+        // Read once for an observed warp, which is always a batch of its own.
         let mask_of = |warp: &Warp| if P::ENABLED { executed } else { warp.executing(inst) };
         let whole = !P::ENABLED && full && inst.guard == TRUE;
         match &inst.op {

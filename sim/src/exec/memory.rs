@@ -172,7 +172,8 @@ impl Warp {
         self.observed_access(context, access, mask, kind)
     }
 
-    /// Executes and reports a load or store. Out of line, so that the loop's own values stay in registers.
+    /// Executes and reports a load or store. Out of line, so that the loop's own values stay in
+    /// registers.
     #[inline(never)]
     fn observed_access<P: Probe>(
         &mut self,

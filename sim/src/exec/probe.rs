@@ -31,7 +31,7 @@ pub(crate) type Observed<'o> = EventProbe<'o, false>;
 /// A probe of launches whose order is chosen, or whose instructions are recorded.
 pub(crate) type Steered<'o> = EventProbe<'o, true>;
 
-/// Observes nothing.
+/// An observer that ignores all events.
 pub(crate) struct Unobserved;
 
 impl Observer for Unobserved {
