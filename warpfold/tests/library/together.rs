@@ -384,6 +384,16 @@ fn a_description_of_the_elements() {
     assert_eq!((on_cpu.count, on_cpu.nan_count, on_cpu.mean), (3, 2, 1.0));
     assert_eq!((on_cpu.min, on_cpu.max), (found.min, found.max));
     assert_eq!(cpu::describe::<f32>(&[]).unwrap().count, 0);
+    let rows = [3_i8, -7, 5, 3].map(|element| cpu::describe(&[element]).unwrap());
+    assert_eq!(cpu::describe_rows(&[3_i8, -7, 5, 3], 1).unwrap(), rows);
+    let halves = [[1.5_f64, f64::NAN], [-2.5, 4.0]];
+    let rows = halves.map(|row| cpu::describe(&row).unwrap());
+    assert_eq!(cpu::describe_rows(halves.as_flattened(), 2).unwrap(), rows);
+    assert!(cpu::describe_rows::<f32>(&[], 3).unwrap().is_empty());
+    for len in [0, 3] {
+        let refused = cpu::describe_rows(halves.as_flattened(), len);
+        assert!(matches!(refused, Err(Error::Rows { .. })), "{refused:?}");
+    }
     assert_eq!((found.count, found.nan_count, found.mean), (3, 2, 1.0));
     assert_eq!((found.variance, found.min, found.max), (7.166_666_666_666_667, Some(-2.5), Some(4.0)));
     let stream = device().stream().unwrap();
