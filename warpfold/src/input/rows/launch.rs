@@ -57,11 +57,10 @@ const ROUNDS: u64 = 16;
 /// tile would be too short.
 const LARGE_BLOCK_GROUPS: u64 = 8 << 10;
 /// Unaligned rows of a tuple with fewer bytes have a lane each, because combining lanes takes
-/// instructions for every operation. In a sweep of rows of 2 to 64 elements on an H200, 2^24 and 2^26
-/// elements in all, one lane was faster up to 84 bytes (f64: 104).
+/// instructions for every operation. The limit is that of a sweep on an H200, whose results are not
+/// kept.
 const LANE_BYTES: u64 = 96;
-/// Aligned rows of a tuple with at most this number of elements have a lane each. In the same sweep, f16
-/// would gain at 16 elements, but f32, f64 and i8 would lose.
+/// Aligned rows of a tuple with at most this number of elements have a lane each, by the same sweep.
 const LANE_LEN: u64 = 12;
 /// Block sizes of the grid kernel, the largest first.
 pub(crate) const BLOCKS: &[u32] = &[512, 256, 128, 64];
